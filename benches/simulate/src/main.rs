@@ -2,7 +2,9 @@
 //! killed and started again, which is how operators are otherwise crashed. Then one plan is run by many processes, whose timelines
 //! must be the same.
 
+use std::num::NonZero;
 use std::process::{Command as Child, ExitCode};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use myownshell_operator::operator;
@@ -21,6 +23,8 @@ usage: steersman-bench-simulate [--check] [--program PATH] [--seconds N] [--proc
 
 /// What is promised, in runs a second.
 const PROMISED: f64 = 200.0;
+/// Runs of the program at the same time, for each processor: they wait for most of their time.
+const WAITING: usize = 4;
 /// The plan that many processes run.
 const PLAN: &str = "7/crash-after@2+watch-broken@4";
 /// Set in the processes that make the run of this plan, and print the hashes of its timelines.
@@ -46,12 +50,12 @@ fn bench() -> Result<bool, String> {
     })?;
     let program = program.map_or_else(|| steersman_bench::beside_me("myownshell-operator"), Ok)?;
     let budget = Duration::from_secs(seconds);
-    let ours = rate(budget, &Simulation::of(operator).scenario(scenario(None)))?;
+    let ours = rate(budget, &Simulation::of(operator).scenario(scenario(None)), 1)?;
     let definition = operator().crds().into_iter().next().ok_or("the operator defines nothing")?;
     let definition = serde_json::to_value(definition).map_err(|error| error.to_string())?;
     let command = Command::new(program).argument("run").argument("--metrics-bind-address=0");
     let command = command.argument("--health-probe-bind-address=0");
-    let peer = rate(budget, &Simulation::of_command(command).scenario(scenario(Some(definition))))?;
+    let peer = rate(budget, &Simulation::of_command(command).scenario(scenario(Some(definition))), WAITING)?;
     steersman_bench::line("sim-crash-runs", ours, peer, "runs/s");
     let same = same_traces(processes)?;
     println!("sim-same-trace {same} of {processes} processes");
@@ -68,26 +72,34 @@ fn scenario(definition: Option<Value>) -> Scenario {
 }
 
 /// Runs in a second in which the operator is killed: before and after each write, and while it rests. Fault-free runs are not
-/// counted though their time is.
-fn rate(budget: Duration, simulation: &Simulation) -> Result<f64, String> {
-    let begin = Instant::now();
-    let mut runs = 0;
-    for seed in 1.. {
-        let simulation = simulation
-            .clone()
-            .seed(seed)
-            .only(["crash-before", "crash-after", "restart"])
-            .random(0)
-            .pairs(false);
-        let report = simulation.run().map_err(|error| error.to_string())?;
-        if !report.passed() {
-            return Err(report.to_string());
+/// counted though their time is. Each processor has seeds of its own, so that none waits while another one makes a fault-free run.
+fn rate(budget: Duration, simulation: &Simulation, at_once: usize) -> Result<f64, String> {
+    let simulation = simulation
+        .clone()
+        .only(["crash-before", "crash-after", "restart"])
+        .random(0)
+        .pairs(false)
+        .threads(at_once);
+    let (begin, seed) = (Instant::now(), AtomicU64::new(1));
+    let work = || {
+        let mut runs = 0;
+        while begin.elapsed() < budget {
+            let simulation = simulation.clone().seed(seed.fetch_add(1, Relaxed));
+            let report = simulation.run().map_err(|error| error.to_string())?;
+            if !report.passed() {
+                return Err(report.to_string());
+            }
+            runs += report.faults.values().map(|tried| tried.injected).sum::<usize>();
         }
-        runs += report.faults.values().map(|tried| tried.injected).sum::<usize>();
-        if begin.elapsed() >= budget {
-            break;
-        }
-    }
+        Ok(runs)
+    };
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let runs = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+        let ends =
+            workers.into_iter().map(|worker| worker.join().map_err(|_| "a run panicked".to_owned())?);
+        ends.sum::<Result<usize, String>>()
+    })?;
     let runs = u32::try_from(runs).unwrap_or(u32::MAX);
     Ok(f64::from(runs) / begin.elapsed().as_secs_f64())
 }

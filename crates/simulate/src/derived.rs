@@ -1,29 +1,39 @@
 //! Which objects follow from others: pods of a replica set for instance.
 
-use std::fmt;
-
 use memchr::memmem;
-use serde::{
-    Deserialize, Deserializer as _,
-    de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor},
-};
+use serde::Deserialize;
 use steersman_api::store::Entry;
 
-/// Whether an object is made by a workload controller of the cluster from another one.
+/// How the field of an object's owners is written. In a string its quotes would be escaped.
+const OWNERS: &[u8] = b"\"ownerReferences\":";
+
+/// Whether a pod, or another object of the workload API, is made by a controller of the cluster from another one.
 pub(crate) fn is_derived(entry: &Entry) -> bool {
+    // Nothing but the owners is parsed: this is asked of every event.
     let object = entry.outline();
-    // Nearly all are not, and need not be parsed.
-    if memmem::find(object, b"\"ownerReferences\":").is_none() {
-        return false;
-    }
-    let mut owners = Vec::new();
-    let mut deserializer = serde_json::Deserializer::from_slice(object);
-    // It ends with an error where the references end: most of an object comes after them, and is not read.
-    let _ = deserializer.deserialize_map(At { path: &["metadata", "ownerReferences"], owners: &mut owners });
-    owners.iter().any(|owner: &Owner| {
+    let of_metadata = memmem::find_iter(object, OWNERS).find(|at| depth(&object[..*at]) == 2);
+    let Some(at) = of_metadata else { return false };
+    let rest = serde_json::Deserializer::from_slice(&object[at + OWNERS.len()..]);
+    let owners = rest.into_iter::<Vec<Owner>>().next().and_then(Result::ok);
+    owners.unwrap_or_default().iter().any(|owner| {
         let group = owner.api_version.as_str();
         owner.controller && (matches!(group, "v1" | "batch/v1") || group.starts_with("apps/"))
     })
+}
+
+/// How many objects and lists are open at the end of a beginning of JSON.
+fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut is_string, mut bytes) = (0_usize, false, json.iter());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => is_string = !is_string,
+            b'\\' => drop(bytes.next()),
+            b'{' | b'[' if !is_string => depth += 1,
+            b'}' | b']' if !is_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    depth
 }
 
 #[derive(Default, Deserialize)]
@@ -31,43 +41,6 @@ pub(crate) fn is_derived(entry: &Entry) -> bool {
 struct Owner {
     api_version: String,
     controller: bool,
-}
-
-/// Reads the owners at a path, and nothing after them.
-struct At<'a> {
-    path: &'a [&'a str],
-    owners: &'a mut Vec<Owner>,
-}
-
-impl<'de> DeserializeSeed<'de> for At<'_> {
-    type Value = ();
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        match self.path {
-            [] => *self.owners = Vec::deserialize(deserializer)?,
-            _ => deserializer.deserialize_map(self)?,
-        }
-        Err(D::Error::custom("the rest is not read"))
-    }
-}
-
-impl<'de> Visitor<'de> for At<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let Some((first, rest)) = self.path.split_first() else { return Ok(()) };
-        while let Some(name) = members.next_key::<&str>()? {
-            if name == *first {
-                return members.next_value_seed(At { path: rest, owners: self.owners });
-            }
-            members.next_value::<IgnoredAny>()?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -87,7 +60,13 @@ mod tests {
             (json!({"name": "a", "ownerReferences": owner("batch/v1", true)}), json!({}), true),
             (json!({"name": "a", "ownerReferences": owner("apps/v1", false)}), json!({}), false),
             (json!({"name": "a", "ownerReferences": owner("example.com/v1", true)}), template.clone(), false),
-            (json!({"name": "a"}), template, false),
+            (json!({"name": "a"}), template.clone(), false),
+            (
+                json!({"name": "a", "annotations": {"b": "}]\\\"[{", "c": "\"ownerReferences\":"},
+                    "ownerReferences": owner("v1", true)}),
+                template,
+                true,
+            ),
         ];
         for (metadata, spec, expected) in cases {
             let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});

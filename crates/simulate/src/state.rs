@@ -9,9 +9,10 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use steersman_api::store::{Batch, Entry, Event};
+use steersman_apiserver::Catalog;
 use steersman_cluster::Cluster;
 
-use crate::derived::is_derived;
+use crate::{derived::is_derived, oracle::Objects};
 
 /// Annotations by which built-in controllers count changes of a pod template: an operator that was down saw several as one.
 const COUNTERS: [&str; 3] = [
@@ -32,6 +33,10 @@ const IGNORED: [&str; 9] = [
     "flowschemas",
     "namespaces",
 ];
+
+/// Resources whose objects the cluster's own controllers make from others.
+const WORKLOADS: [&str; 5] =
+    ["controllerrevisions.apps", "jobs.batch", "persistentvolumeclaims", "pods", "replicasets.apps"];
 
 /// Differences that are shown of one comparison.
 const SHOWN: usize = 6;
@@ -65,11 +70,27 @@ impl Change {
 }
 
 /// The tables of a cluster's store that count.
-pub(crate) struct Tables(Vec<(Arc<str>, String)>);
+#[derive(Debug)]
+pub(crate) struct Tables(Vec<Table>);
+
+/// A table of a store, and the `resource.group` of what is in it.
+#[derive(Debug)]
+struct Table {
+    storage: Arc<str>,
+    name: String,
+    /// Whether the cluster's own controllers make such objects from others.
+    is_for_workloads: bool,
+}
+
+impl Table {
+    /// Whether an object in it follows from another one.
+    fn is_derived(&self, entry: &Entry) -> bool {
+        self.is_for_workloads && is_derived(entry)
+    }
+}
 
 impl Tables {
-    pub(crate) fn of(cluster: &Cluster) -> Self {
-        let catalog = cluster.server().catalog();
+    pub(crate) fn of(catalog: &Catalog) -> Self {
         let mut tables = BTreeMap::new();
         for resource in catalog.resources().filter(|resource| !IGNORED.contains(&resource.plural.as_str())) {
             let name = match resource.group.as_str() {
@@ -78,16 +99,20 @@ impl Tables {
             };
             tables.entry(Arc::clone(&resource.storage)).or_insert(name);
         }
-        Self(tables.into_iter().collect())
+        let table = |(storage, name): (Arc<str>, String)| {
+            let is_for_workloads = WORKLOADS.contains(&name.as_str());
+            Table { storage, name, is_for_workloads }
+        };
+        Self(tables.into_iter().map(table).collect())
     }
 
     /// Changes after a revision, in order.
     pub(crate) fn changes(&self, cluster: &Cluster, after: u64) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (table, name) in &self.0 {
-            for event in events(cluster, table, after) {
-                if !is_derived(&event.entry) {
-                    let key = format!("{name}/{}", event.entry.key());
+        for table in &self.0 {
+            for event in events(cluster, &table.storage, after) {
+                if !table.is_derived(&event.entry) {
+                    let key = format!("{}/{}", table.name, event.entry.key());
                     changes.push(Change { revision: event.revision, key, verb: event.kind.as_str(), event });
                 }
             }
@@ -98,34 +123,31 @@ impl Tables {
 
     /// The revision of the last change that counts.
     pub(crate) fn last_change(&self, cluster: &Cluster, after: u64) -> u64 {
-        let last = |(table, _): &(Arc<str>, String)| {
-            events(cluster, table, after)
-                .into_iter()
-                .rev()
-                .find(|event| !is_derived(&event.entry))
-                .map(|event| event.revision)
+        let last = |table: &Table| {
+            let events = events(cluster, &table.storage, after).into_iter().rev();
+            events.map(|event| (event.revision, event)).find(|(_, event)| !table.is_derived(&event.entry))
         };
-        self.0.iter().filter_map(last).max().unwrap_or(after)
+        self.0.iter().filter_map(last).map(|(revision, _)| revision).max().unwrap_or(after)
     }
 
     /// The custom resource definitions of the cluster.
     pub(crate) fn definitions(&self, cluster: &Cluster) -> Vec<Value> {
         let of_definitions = |name: &str| name == "customresourcedefinitions.apiextensions.k8s.io";
-        let tables = self.0.iter().filter(|(_, name)| of_definitions(name));
+        let tables = self.0.iter().filter(|table| of_definitions(&table.name));
         let store = cluster.server().store();
-        let all = tables.flat_map(|(table, _)| store.snapshot(table, "", None).entries);
+        let all = tables.flat_map(|table| store.snapshot(&table.storage, "", None).entries);
         all.map(|entry| Entry::value(&entry)).collect()
     }
 
     /// The objects that were written after a revision.
-    pub(crate) fn objects(&self, cluster: &Cluster, after: u64) -> BTreeMap<String, Value> {
+    pub(crate) fn objects(&self, cluster: &Cluster, after: u64) -> Objects {
         let store = cluster.server().store();
-        let mut objects = BTreeMap::new();
-        for (table, name) in &self.0 {
-            let snapshot = store.snapshot(table, "", None);
+        let mut objects = Objects::new();
+        for table in &self.0 {
+            let snapshot = store.snapshot(&table.storage, "", None);
             for entry in snapshot.entries.iter().filter(|entry| entry.revision() > after) {
-                if !is_derived(entry) {
-                    objects.insert(format!("{name}/{}", entry.key()), Entry::value(entry));
+                if !table.is_derived(entry) {
+                    objects.insert(format!("{}/{}", table.name, entry.key()), Entry::value(entry));
                 }
             }
         }
@@ -163,16 +185,12 @@ pub(crate) struct Masks {
 
 impl Masks {
     /// Learns from fault-free runs with different seeds.
-    pub(crate) fn learn(
-        first: &[BTreeMap<String, Value>],
-        others: &[Vec<BTreeMap<String, Value>>],
-        ignored: Ignored,
-    ) -> Self {
+    pub(crate) fn learn(first: &[Arc<Objects>], others: &[Vec<Arc<Objects>>], ignored: Ignored) -> Self {
         let mut masks = Self { ignored, ..Self::default() };
         let pairs = || others.iter().flat_map(|other| first.iter().zip(other));
         for (one, other) in pairs() {
             let prefix = |key: &String| key.rsplit_once('-').map(|(prefix, _)| format!("{prefix}-"));
-            let only = |one: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>| -> BTreeSet<String> {
+            let only = |one: &Objects, other: &Objects| -> BTreeSet<String> {
                 one.keys().filter(|key| !other.contains_key(*key)).filter_map(prefix).collect()
             };
             masks.prefixes.extend(only(one, other).intersection(&only(other, one)).cloned());
@@ -211,7 +229,7 @@ impl Masks {
     }
 
     /// Objects without what differs from run to run.
-    pub(crate) fn normalize(&self, objects: &BTreeMap<String, Value>) -> State {
+    pub(crate) fn normalize(&self, objects: &Objects) -> State {
         let mut words = Words::default();
         for (key, object) in objects {
             let normal = self.key(key, object);
@@ -415,7 +433,7 @@ fn compare(path: &str, one: &Value, other: &Value, differ: &mut dyn FnMut(&str, 
 mod tests {
     use super::*;
 
-    fn objects(list: &[(&str, Value)]) -> BTreeMap<String, Value> {
+    fn objects(list: &[(&str, Value)]) -> Objects {
         list.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
     }
 
@@ -464,14 +482,14 @@ mod tests {
     #[test]
     fn random_fields_and_names_are_learned() {
         let make = |suffix: &str, password: &str, size: i32| {
-            vec![objects(&[(
+            vec![Arc::new(objects(&[(
                 &format!("secrets/a/token-{suffix}"),
                 json!({"metadata": {"name": format!("token-{suffix}")}, "password": password, "size": size}),
-            )])]
+            )]))]
         };
         let (one, other) = (make("x1", "abc", 1), make("y2", "def", 1));
         let masks = Masks::learn(&one, std::slice::from_ref(&other), Ignored::default());
-        let state = |objects: &[BTreeMap<String, Value>]| masks.normalize(&objects[0]);
+        let state = |objects: &[Arc<Objects>]| masks.normalize(&objects[0]);
         assert_eq!(masks.differences(&state(&one), &state(&make("z3", "ghi", 1))), [""; 0]);
         assert_eq!(
             masks.differences(&state(&one), &state(&make("z3", "ghi", 2))),
@@ -486,7 +504,7 @@ mod tests {
             objects(&[("serviceaccounts/a/default", json!({"imagePullSecrets": secrets})), certificate])
         };
         let masks = Masks::default();
-        let state = |objects: &BTreeMap<String, Value>| masks.normalize(objects);
+        let state = |objects: &Objects| masks.normalize(objects);
         let (with, without) = (state(&account(json!(["one"]))), state(&objects(&[])));
         assert_eq!(masks.differences(&with, &without), [""; 0]);
         assert_eq!(masks.differences(&without, &with), [""; 0]);
@@ -510,8 +528,8 @@ mod tests {
             objects: vec!["secrets/*/sh.helm.release.v1.*".into()],
             fields: vec![("Shop".into(), ".status.history".into())],
         };
-        let one = make("secrets/a/sh.helm.release.v1.one.v1", &[1], true);
-        let masks = Masks::learn(std::slice::from_ref(&one), &[vec![one.clone()]], ignored);
+        let one = Arc::new(make("secrets/a/sh.helm.release.v1.one.v1", &[1], true));
+        let masks = Masks::learn(&[Arc::clone(&one)], &[vec![Arc::clone(&one)]], ignored);
         let differences = |other| masks.differences(&masks.normalize(&one), &masks.normalize(&other));
         assert_eq!(differences(make("secrets/b/sh.helm.release.v1.one.v2", &[2], true)), [""; 0]);
         assert_eq!(

@@ -66,7 +66,7 @@ async fn change(cluster: &Cluster, object: &Value) -> Result<(), String> {
 /// The definition of an object's kind.
 pub(crate) fn definition_of(cluster: &Cluster, object: &Value) -> Option<Value> {
     let (group, _) = object["apiVersion"].as_str()?.split_once('/')?;
-    Tables::of(cluster).definitions(cluster).into_iter().find(|definition| {
+    Tables::of(&cluster.server().catalog()).definitions(cluster).into_iter().find(|definition| {
         definition["spec"]["names"]["kind"] == object["kind"] && definition["spec"]["group"] == group
     })
 }

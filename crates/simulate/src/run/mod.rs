@@ -6,7 +6,7 @@ mod rest;
 mod settle;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -18,6 +18,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use serde_json::Value;
 use steersman::{BoxError, Operator, testing::TestEnv};
+use steersman_apiserver::Catalog;
 use steersman_cluster::{Builder, Checkpoint, Cluster, User};
 
 pub(crate) use self::past::Past;
@@ -27,7 +28,7 @@ use crate::{
     command::{Command, Log},
     fault::{Fault, Plan},
     network::{Config, Network, Process, Recorder, Traffic},
-    oracle::Baseline,
+    oracle::{Baseline, Objects},
     panics,
     properties::{self, Trial},
     scenario::{Scenario, Step},
@@ -118,7 +119,7 @@ impl Interrupt {
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// Objects after the start and after each step. None where a fault leaves a step no time.
-    pub(crate) states: Vec<Option<BTreeMap<String, Value>>>,
+    pub(crate) states: Vec<Option<Arc<Objects>>>,
     /// The revisions of these states.
     pub(crate) rested_at: Vec<u64>,
     /// Whether the run ended after these states, as what follows is known from another run.
@@ -267,6 +268,7 @@ async fn install(cluster: &Cluster, subject: &Subject, scenario: &Scenario) -> R
 
 struct Run<'a> {
     cluster: Cluster,
+    tables: Mutex<Option<(Arc<Catalog>, Arc<Tables>)>>,
     env: Arc<TestEnv>,
     network: Network,
     replicas: Vec<Replica>,
@@ -274,7 +276,7 @@ struct Run<'a> {
     plan: &'a Plan,
     /// The revision before the operator's first start.
     origin: u64,
-    states: Vec<Option<BTreeMap<String, Value>>>,
+    states: Vec<Option<Arc<Objects>>>,
     /// The revisions of these states.
     rested_at: Vec<u64>,
     /// Whether what follows is known, and was left out.
@@ -327,6 +329,7 @@ impl<'a> Run<'a> {
             network,
             env: Arc::new(TestEnv::on(cluster.clone())),
             cluster,
+            tables: Mutex::default(),
             replicas: Vec::new(),
             settings,
             plan,
@@ -495,8 +498,18 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn objects(&self) -> BTreeMap<String, Value> {
-        let mut objects = Tables::of(&self.cluster).objects(&self.cluster, self.origin);
+    /// The tables of the cluster, which change with what it serves alone.
+    fn tables(&self) -> Arc<Tables> {
+        let catalog = self.cluster.server().catalog();
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*tables {
+            Some((of, tables)) if Arc::ptr_eq(of, &catalog) => Arc::clone(tables),
+            _ => Arc::clone(&tables.insert((Arc::clone(&catalog), Arc::new(Tables::of(&catalog)))).1),
+        }
+    }
+
+    fn objects(&self) -> Objects {
+        let mut objects = self.tables().objects(&self.cluster, self.origin);
         objects.retain(|key, _| !self.redefined.contains(key));
         objects
     }
@@ -530,7 +543,7 @@ impl<'a> Run<'a> {
     }
 
     fn finish(mut self, trouble: Option<String>) -> Outcome {
-        let changes = Tables::of(&self.cluster).changes(&self.cluster, self.origin);
+        let changes = self.tables().changes(&self.cluster, self.origin);
         let past = self.network.crash_points().map(|points| Arc::new(Past::of(&self, points)));
         let mut traffic = self.network.finish();
         let within = |ranges: &[(u64, u64)], revision: u64| {

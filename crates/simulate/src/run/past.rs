@@ -1,14 +1,13 @@
 //! What runs with a crash have in common with the fault-free run, which is all before the operator dies.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::Value;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Run, Settings, Subject, config, setup};
 use crate::{
     Error,
     fault::Plan,
     network::{CrashPoint, CrashPoints, Network},
+    oracle::Objects,
 };
 
 /// The fault-free run, as far as those with a crash go on from it.
@@ -17,7 +16,7 @@ pub(crate) struct Past {
     seed: u64,
     points: CrashPoints,
     origin: u64,
-    states: Vec<Option<BTreeMap<String, Value>>>,
+    states: Vec<Option<Arc<Objects>>>,
     rested_at: Vec<u64>,
     by_user: Vec<(u64, u64)>,
     watches: BTreeSet<String>,

@@ -1,6 +1,6 @@
 //! Faults while nothing happens: restarts, what others do to the operator's objects, and what becomes of the cluster.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kube::{
     Api,
@@ -10,9 +10,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::Run;
-use crate::{
-    definition, edit, fault::Fault, network::Process, oracle::Objects, state::Tables, timeline::Actor, user,
-};
+use crate::{definition, edit, fault::Fault, network::Process, oracle::Objects, timeline::Actor, user};
 
 /// By how much the clock jumps.
 const JUMP: Duration = Duration::from_secs(3600);
@@ -35,7 +33,7 @@ impl Run<'_> {
             // An operator that is refused a read as it starts may tell of it.
             let is_alone = self.network.faults() == faults + 1;
             if matches!(fault, Fault::Restart(_)) && is_alone && self.network.counts().1 > writes {
-                let changes = Tables::of(&self.cluster).changes(&self.cluster, revision);
+                let changes = self.tables().changes(&self.cluster, revision);
                 let texts = changes.into_iter().map(|change| format!("{} {}", change.verb, change.key));
                 self.at_restart.extend(texts);
             }
@@ -45,7 +43,7 @@ impl Run<'_> {
             let possible = self.possible(at, &objects).await;
             self.possible.extend(possible);
         }
-        self.states.push(Some(objects));
+        self.states.push(Some(Arc::new(objects)));
         self.rested_at.push(self.revision());
         self.network.record_rest(at).await;
         Ok(())
@@ -194,7 +192,7 @@ impl Run<'_> {
             let resource = format!("{}/", definition["metadata"]["name"].as_str().unwrap_or_default());
             objects.keys().any(|key| key.starts_with(&resource))
         };
-        let mut definitions = Tables::of(&self.cluster).definitions(&self.cluster);
+        let mut definitions = self.tables().definitions(&self.cluster);
         definitions.retain(|one| is_used(one) && one["spec"]["conversion"]["strategy"] != "Webhook");
         definitions
     }

@@ -5,7 +5,7 @@ use std::{sync::PoisonError, time::Duration};
 use tokio::time::Instant;
 
 use super::{Run, replica::Replica};
-use crate::{command, oracle::MAX_EXITS, state::Tables};
+use crate::{command, oracle::MAX_EXITS};
 
 /// What a run in real time has learned about its own pace.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ type Compared = Option<(u64, bool)>;
 impl Run<'_> {
     /// Waits until nothing changes for a while. `at` is the number of the step whose state is expected, if one is.
     pub(super) async fn settle(&mut self, at: Option<u32>) -> Result<(), String> {
-        let tables = Tables::of(&self.cluster);
+        let tables = self.tables();
         let store = self.cluster.server().store().clone();
         let begin = Instant::now();
         let (mut looked, mut changed, mut since) = (store.latest(), store.latest(), begin);
