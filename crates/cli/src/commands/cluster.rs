@@ -20,14 +20,14 @@ pub(super) const DEFAULT_KUBECONFIG: &str = ".steer/kubeconfig";
 const ABOUT: &str = "\
 Run an embedded Kubernetes cluster until it is interrupted
 
-It is the Kubernetes API with everything that clients see of it, in one process, without Docker or a download.
-It is not a place to run programs: deployments, pods and nodes go through their states, but no container starts.
-Pods fail on request, by annotations such as cluster.steersman.dev/fail: crash-loop.
-Nothing answers webhooks behind its services either: --webhooks says what becomes of writes, and the annotation
-cluster.steersman.dev/address: 127.0.0.1:9443 on a Service leads to a webhook or an API server that runs on this machine.
-With --metrics, or a metrics-server installed, kubectl top and autoscalers work: containers use half of their requests, or what
-cluster.steersman.dev/cpu-usage and memory-usage say on a pod or a Deployment, such as 450m, 64Mi, or 90% of the requests.
-Everything is in memory and gone when the command ends, unless --data-dir keeps it; only this machine can reach it.
+It is the Kubernetes API with everything that clients see of it, in one process, without Docker or a download. \
+It is not a place to run programs: deployments, pods and nodes go through their states, but no container starts. \
+Pods fail on request, by annotations such as cluster.steersman.dev/fail: crash-loop. \
+Nothing answers webhooks behind its services either: --webhooks says what becomes of writes, and the annotation \
+cluster.steersman.dev/address: 127.0.0.1:9443 on a Service leads to a webhook or an API server that runs on this machine. \
+With --metrics, or a metrics-server installed, kubectl top and autoscalers work: containers use half of their requests, or what \
+cluster.steersman.dev/cpu-usage and memory-usage say on a pod or a Deployment, such as 450m, 64Mi, or 90% of the requests. \
+Everything is in memory and gone when the command ends, unless --data-dir keeps it; only this machine can reach it. \
 The kubeconfig file holds the administrator's token and is removed at the end.";
 
 const EXAMPLES: &str = "\

@@ -11,8 +11,8 @@ use crate::output::Output;
 const ABOUT: &str = "\
 Set up the embedded API server for suites that use envtest
 
-It takes setup-envtest's place: the directory that it prints has a kube-apiserver and an etcd, both of them links to this program,
-and the machine's kubectl if there is one. Nothing is downloaded. The server has no controllers, as envtest's has none;
+It takes setup-envtest's place: the directory that it prints has a kube-apiserver and an etcd, both of them links to this program, \
+and the machine's kubectl if there is one. Nothing is downloaded. The server has no controllers, as envtest's has none; \
 with STEER_ENVTEST_WORKLOADS=1 in its environment it has all of steer cluster's.";
 
 const EXAMPLES: &str = "\

@@ -14,9 +14,9 @@ use crate::scaffold::{HelmChartArgs, KindArgs, report};
 const ABOUT: &str = "\
 Make a new operator project in this directory
 
-The layout, the names and the PROJECT file are those of operator-sdk and kubebuilder. From a chart
-come the definition of a kind whose spec are the chart's values, a sample, and the role that the
-operator needs for it. On a terminal it asks for what is missing; elsewhere it takes defaults or
+The layout, the names and the PROJECT file are those of operator-sdk and kubebuilder. From a chart \
+come the definition of a kind whose spec are the chart's values, a sample, and the role that the \
+operator needs for it. On a terminal it asks for what is missing; elsewhere it takes defaults or \
 fails.";
 
 const EXAMPLES: &str = "\

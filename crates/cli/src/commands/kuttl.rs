@@ -21,8 +21,8 @@ use crate::kubeconfig;
 const ABOUT: &str = "\
 Run kuttl's suites with kuttl's own command line and output
 
-For scripts that call `kubectl kuttl test`: flags, exit codes, reports and the summary are kuttl's. A link to this program that is
-called kubectl-kuttl makes `kubectl kuttl` run it. --start-control-plane and --start-kind start the embedded cluster.
+For scripts that call `kubectl kuttl test`: flags, exit codes, reports and the summary are kuttl's. A link to this program that is \
+called kubectl-kuttl makes `kubectl kuttl` run it. --start-control-plane and --start-kind start the embedded cluster. \
 `steer e2e` is the same with a display for people and with the project's operator running.";
 
 const EXAMPLES: &str = "\

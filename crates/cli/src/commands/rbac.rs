@@ -34,12 +34,12 @@ enum What {
 const ABOUT: &str = "\
 Write the role that a run of the operator needs, and no more
 
-Runs the operator on an embedded cluster where it may do everything, applies the samples, waits until they are ready,
-deletes them, and writes the requests that it made as rules to config/rbac. Roles that the operator makes
-itself are read too: it can grant only what it is allowed. With --audit-log the requests are those of a real
+Runs the operator on an embedded cluster where it may do everything, applies the samples, waits until they are ready, \
+deletes them, and writes the requests that it made as rules to config/rbac. Roles that the operator makes \
+itself are read too: it can grant only what it is allowed. With --audit-log the requests are those of a real \
 cluster's log instead.
 
-The role allows what the run did. Samples that use more of the charts or plays teach more: add some to config/samples
+The role allows what the run did. Samples that use more of the charts or plays teach more: add some to config/samples \
 before, and run `steer dev . --until-ready` or `steer e2e` after.";
 
 const EXAMPLES: &str = "\

@@ -19,8 +19,8 @@ use crate::output::Output;
 const ABOUT: &str = "\
 Test a bundle with the scorecard's basic and OLM suites
 
-The tests are those of operator-sdk's scorecard, chosen by the configuration in the bundle. They run in this process; the
-definitions and examples of the bundle are created on an embedded cluster, so that no cluster and no
+The tests are those of operator-sdk's scorecard, chosen by the configuration in the bundle. They run in this process; the \
+definitions and examples of the bundle are created on an embedded cluster, so that no cluster and no \
 images are needed.";
 
 const EXAMPLES: &str = "\

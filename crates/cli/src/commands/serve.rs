@@ -20,8 +20,8 @@ use crate::failure::{Failure, Result};
 const ABOUT: &str = "\
 Serve the cluster's kinds by REST, and the portal
 
-Every kind of the cluster has an address under /v1/kinds, with live updates, differences before a change, actions, history and audit;
-/openapi.json describes it. Calls are made with the caller's own credentials, so that the cluster's access control decides: a bearer token
+Every kind of the cluster has an address under /v1/kinds, with live updates, differences before a change, actions, history and audit; \
+/openapi.json describes it. Calls are made with the caller's own credentials, so that the cluster's access control decides: a bearer token \
 of the cluster, or a session in the browser, by such a token or by an OpenID provider whose tokens the cluster accepts. On this machine alone, a link is printed that signs in once with the kubeconfig's credentials.";
 
 const EXAMPLES: &str = "\

@@ -12,12 +12,12 @@ use crate::scaffold::report;
 const ABOUT: &str = "\
 Merge the newest scaffold into a project
 
-What the scaffold wrote before is kept in .scaffold.yaml, so each file is merged three ways, as git merges
-branches: edits stay, and where the scaffold changed the same lines, both stand between conflict
+What the scaffold wrote before is kept in .scaffold.yaml, so each file is merged three ways, as git merges \
+branches: edits stay, and where the scaffold changed the same lines, both stand between conflict \
 markers for you to decide on. It fails then, and names the files.
 
-A project of operator-sdk, for charts or for Ansible, is brought to this scaffold: what is missing is
-added, what operator-sdk wrote and was not edited is replaced, and charts, roles, watches.yaml, definitions and
+A project of operator-sdk, for charts or for Ansible, is brought to this scaffold: what is missing is \
+added, what operator-sdk wrote and was not edited is replaced, and charts, roles, watches.yaml, definitions and \
 samples stay as they are.";
 
 const EXAMPLES: &str = "\

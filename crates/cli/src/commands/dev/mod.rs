@@ -34,10 +34,10 @@ use crate::failure::{Failure, Result};
 const ABOUT: &str = "\
 Run a project on an embedded cluster, live
 
-Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role, applies
+Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role, applies \
 its samples, and shows what becomes of them, here and in the portal, which has the REST API of `steer serve`. Nothing else has to be installed, and Ctrl-C leaves nothing behind.
 
-A project is a watches.yaml with charts or with Ansible's roles and playbooks, a package in Rust, or a KUDO package. When its files change,
+A project is a watches.yaml with charts or with Ansible's roles and playbooks, a package in Rust, or a KUDO package. When its files change, \
 the operator is built and started anew; the cluster and its objects stay. What a changed chart changes in the releases is shown field by field.";
 
 const EXAMPLES: &str = "\

@@ -25,8 +25,8 @@ use crate::failure::{Failure, Result, note, warn};
 const ABOUT: &str = "\
 Run declarative tests, in kuttl's file format
 
-Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role (one in Rust
-is built by cargo first), and runs the suites: each directory of a suite is a test case with its own namespace, and the files with one number are a step.
+Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role (one in Rust \
+is built by cargo first), and runs the suites: each directory of a suite is a test case with its own namespace, and the files with one number are a step. \
 With --kubeconfig the tests run on that cluster instead, with whatever operators it has.";
 
 const EXAMPLES: &str = "\

@@ -20,11 +20,11 @@ use crate::output::Output;
 const ABOUT: &str = "\
 Crash and break an operator in every way, and see whether it recovers
 
-Runs the project's operator on an embedded cluster: it applies the samples, changes them, and deletes them in the end. Then it
-does so again and again, and each time something else goes wrong: a crash around each write, an answer that is lost, a stale
+Runs the project's operator on an embedded cluster: it applies the samples, changes them, and deletes them in the end. Then it \
+does so again and again, and each time something else goes wrong: a crash around each write, an answer that is lost, a stale \
 view, a broken watch. Each run must end as the one without faults did. A failure comes with a timeline and a plan to replay it.
 
-Operators of charts run in this process, in virtual time. Those in Rust are built by cargo and run as programs, in real time, as is
+Operators of charts run in this process, in virtual time. Those in Rust are built by cargo and run as programs, in real time, as is \
 any COMMAND, in whatever language: it gets a KUBECONFIG, and is killed and started again.";
 
 const EXAMPLES: &str = "\
