@@ -62,7 +62,7 @@ impl ControlLoop {
         let name_of = |entry: &Entry| (entry.namespace().to_owned(), entry.name().to_owned());
         let listed = entries.iter().map(|entry| name_of(entry)).collect();
         for entry in entries {
-            if let Some(object) = decode::<K>(&entry.json()) {
+            if let Some(object) = read::<K>(entry) {
                 self.put_object(object);
             }
         }
@@ -78,7 +78,7 @@ impl ControlLoop {
         if event.kind == EventKind::Deleted {
             self.remove_object::<K>(&name, Some(&entry.uid()), true);
         } else if !K::cache(&self.caches).is_current(&name, event.revision)
-            && let Some(object) = decode::<K>(&entry.json())
+            && let Some(object) = read::<K>(entry)
         {
             self.put_object(object);
         }
@@ -196,6 +196,13 @@ impl ControlLoop {
         }
         Ok(())
     }
+}
+
+/// Reads an object without the records of its fields, which no controller asks for.
+fn read<K: Kind>(entry: &Entry) -> Option<K> {
+    let mut object: K = decode(entry.outline())?;
+    object.meta_mut().resource_version = Some(entry.revision().to_string());
+    Some(object)
 }
 
 /// The metadata of all objects, and what happens to them.
