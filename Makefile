@@ -84,7 +84,7 @@ hack: ## Check each crate by itself, with each of its features, on the oldest co
 	tools/check-crates
 
 .PHONY: mutants
-mutants: ## Change the code in one place at a time, and see whether the tests notice: hours (MUTANTS="yaml patch" for some crates)
+mutants: ## Change the code in one place at a time, and see whether the tests notice: some ten minutes per crate (MUTANTS="yaml patch" for some)
 	tools/ensure $(TOOLS) cargo-mutants 27.1.0
 	tools/mutants $(MUTANTS)
 
