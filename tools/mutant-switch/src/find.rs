@@ -215,7 +215,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let own = expression.span().byte_range();
         for pair in expression.fields.pairs() {
             let start = pair.value().span().byte_range().start;
-            let end = pair.punct().map_or(pair.value().span(), |comma| comma.span()).byte_range().end;
+            let end = pair.punct().map_or(pair.value().span(), Spanned::span).byte_range().end;
             self.answer("StructField", &(start..end), |finder, wanted| finder.instead(&own, wanted));
         }
         visit::visit_expr_struct(self, expression);
