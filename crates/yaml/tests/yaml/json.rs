@@ -176,4 +176,6 @@ fn a_type_that_is_asked_for_is_checked() {
 #[test]
 fn depth_is_bounded() {
     assert_eq!(json::from_str(&"[".repeat(100_000)).unwrap_err().to_string(), "exceeded max depth");
+    let side_by_side = format!("[{}{{}}]", "[],".repeat(100_000));
+    assert_eq!(json::from_str(&side_by_side).unwrap().as_array().map(Vec::len), Some(100_001));
 }

@@ -64,6 +64,7 @@ fn plain_scalars_resolve_by_yaml_1_1() {
             "[1e3, 1.0, 1.5, .5, 5., 1E-7, 1e400, 123456789.5, 1e21]",
             r#"[1000,1,1.5,0.5,5,1e-7,"1e400",123456789.5,1e+21]"#,
         ),
+        ("[-inf, +nan, -Infinity, +1e, -.e1]", r#"["-inf","+nan","-Infinity","+1e","-.e1"]"#),
         (
             "[9223372036854775807, 9223372036854775808, 18446744073709551616, -9223372036854775809]",
             "[9223372036854775807,9223372036854775808,18446744073709552000,-9223372036854776000]",
@@ -504,4 +505,15 @@ fn utf_16_is_read() {
     let expected = serde_json::json!({ "a": "é", "b": "😀" });
     assert_eq!(from_slice(&little).unwrap(), expected);
     assert_eq!(from_slice(&big).unwrap(), expected);
+}
+
+/// As a reader does that decodes ahead, though not far.
+#[test]
+fn a_mistake_comes_before_bytes_that_are_broken_far_behind_it() {
+    let read = |between: usize| {
+        let text = [b"a: [}\n#".as_slice(), &b"#".repeat(between), b"\n\xff"].concat();
+        from_slice(&text).unwrap_err().to_string()
+    };
+    assert_eq!(read(0), "yaml: invalid leading UTF-8 octet");
+    assert_eq!(read(5000), "yaml: did not find expected node content");
 }
