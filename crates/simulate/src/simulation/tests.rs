@@ -128,3 +128,16 @@ fn a_restart_is_not_alone_when_a_read_fails_in_it() {
     assert!(state.contains_key("configmaps/default/note"), "{:?}", outcome.timeline);
     assert_eq!(outcome.at_restart, Vec::<String>::new());
 }
+
+#[test]
+fn seeds_are_compared_with_one_slow_run() {
+    let make = || simulation().keeps("configmaps").only(["restart"]).random(0);
+    let shared = make();
+    for seed in 1..=3 {
+        let report = shared.clone().seed(seed).run().unwrap();
+        report.assert_passed();
+        let alone = make().seed(seed).run().unwrap();
+        assert_eq!((report.hash, report.runs), (alone.hash, alone.runs), "seed {seed}");
+    }
+    assert_eq!(shared.prepared.slow.get().map(|(seed, _)| *seed), Some(2));
+}
