@@ -296,7 +296,8 @@ impl Simulation {
         self
     }
 
-    /// Leaves a field of a kind out of the comparison with the fault-free run, `.status.history` for instance. Default: none.
+    /// Leaves a field of a kind out of the comparison with the fault-free run, `.status.history` for instance; `[*]` stands for each
+    /// item of a list. Default: none.
     pub fn ignores_field(mut self, kind: impl Into<String>, path: impl Into<String>) -> Self {
         self.rules.ignored.fields.push((kind.into(), path.into()));
         self

@@ -273,9 +273,7 @@ impl Masks {
                 let masked = |key: &str| self.fields.contains(&(key.to_owned(), path.to_owned()));
                 let ignored = self.ignored.fields.iter().any(|(kind, field)| {
                     value["kind"] == kind.as_str()
-                        && path
-                            .strip_prefix(field.as_str())
-                            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                        && (is_in(field, path) || is_in(field, &of_each_item(path)))
                 });
                 if !ignored && !masked(key) && !masked(base) {
                     differences.push(format!("{key} {path}: expected {expected}, found {found}"));
@@ -299,6 +297,30 @@ fn comes_with_namespace(key: &str) -> bool {
         key.strip_prefix(resource).and_then(|rest| rest.strip_suffix(name)).is_some()
     };
     [("serviceaccounts/", "/default"), ("configmaps/", "/kube-root-ca.crt")].into_iter().any(is_in)
+}
+
+/// Whether a path is that of a field, or of something in it.
+fn is_in(field: &str, path: &str) -> bool {
+    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// A path with `[*]` for each place in a list.
+fn of_each_item(path: &str) -> String {
+    let mut parts = path.split('[');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(']') {
+            Some((place, rest)) if place.bytes().all(|byte| byte.is_ascii_digit()) => {
+                text += "[*]";
+                text += rest;
+            }
+            _ => {
+                text.push('[');
+                text += part;
+            }
+        }
+    }
+    text
 }
 
 /// Words that are replaced wherever they occur.
@@ -495,6 +517,24 @@ mod tests {
             masks.differences(&state(&one), &state(&make("z3", "ghi", 2))),
             ["secrets/a/token-* .size: expected 1, found 2"]
         );
+    }
+
+    #[test]
+    fn a_field_of_each_item_is_ignored() {
+        let make = |result: i32, reason: &str| {
+            let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": reason, "result": {"changed": result}});
+            let conditions = [condition("A"), condition("B")];
+            objects(&[(
+                "shops.example.com/a/one",
+                json!({"kind": "Shop", "status": {"conditions": conditions}}),
+            )])
+        };
+        let fields = vec![("Shop".into(), ".status.conditions[*].result".into())];
+        let masks = Masks { ignored: Ignored { objects: Vec::new(), fields }, ..Masks::default() };
+        let differences =
+            |other| masks.differences(&masks.normalize(&make(1, "a")), &masks.normalize(&other));
+        assert_eq!(differences(make(2, "a")), [""; 0]);
+        assert_eq!(differences(make(1, "b")).len(), 2);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::time::Duration;
 use kube::Client;
 use serde_json::Value;
 use steersman::{BoxError, Operator};
+#[cfg(unix)]
+use steersman_ansible_operator::Watches;
 use steersman_helm_operator::{Defaults, KEY_SECRET, WatchConfig, add_watches};
 use steersman_simulate::{Command, Scenario, Simulation};
 
@@ -41,7 +43,7 @@ impl Sim {
             match part {
                 Part::Charts(watches) => return self.of_charts(&project, watches),
                 #[cfg(unix)]
-                Part::Plays(_) => return self.of_plays(&project),
+                Part::Plays(watches) => return self.of_plays(&project, watches),
                 Part::Crate => return self.of_crate(&project).await,
                 _ => {}
             }
@@ -127,11 +129,15 @@ impl Sim {
 
     /// Simulates this program itself, as the operator of the project's plays.
     #[cfg(unix)]
-    fn of_plays(&self, project: &Project) -> Result<Simulation> {
+    fn of_plays(&self, project: &Project, watches: &Watches) -> Result<Simulation> {
         let program = std::env::current_exe()
             .map_err(|error| Failure::new(format!("this program can't be run again: {error}")))?;
         let command = RUN_ANSIBLE.iter().fold(Command::new(program), Command::argument);
-        self.of_command(project, command.directory(&self.project), Vec::new())
+        let simulation = self.of_command(project, command.directory(&self.project), Vec::new())?;
+        // A run after a crash counts as unchanged what the one before had changed.
+        Ok(watches.entries.iter().fold(simulation, |simulation, watch| {
+            simulation.ignores_field(&watch.config.kind, ".status.conditions[*].ansibleResult")
+        }))
     }
 
     /// Builds the operator, and simulates its program with the definitions and roles that it prints.
