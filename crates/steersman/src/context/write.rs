@@ -129,12 +129,7 @@ impl Context {
         let covering = caches.covering(&key);
         let is_new = covering.is_some_and(|store| store.doubt(&key));
         let answer = self.primary.client.request::<Incoming>(request).await;
-        let is_told = match &answer {
-            Ok(_) => true,
-            Err(kube::Error::Api(status)) => is_new && status.code < 500,
-            Err(_) => false,
-        };
-        if let Some(store) = covering.filter(|_| is_told) {
+        if let Some(store) = covering.filter(|_| is_told(&answer, is_new)) {
             store.settle(&key);
         }
         let answer = answer?;
@@ -471,6 +466,16 @@ impl Context {
     }
 }
 
+/// Whether an answer says what became of an object. A refusal does so of the first write alone: one before it, of which there was no
+/// answer, may have made the object. After an error of the server the write may be made still.
+fn is_told<T>(answer: &kube::Result<T>, is_first: bool) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(kube::Error::Api(status)) => is_first && status.code < 500,
+        Err(_) => false,
+    }
+}
+
 /// The fields of an object that this operator owns.
 fn managed(live: &Snapshot, subresource: &str) -> Value {
     let all: Option<Value> = live.managed.as_deref().and_then(|bytes| serde_json::from_slice(bytes).ok());
@@ -489,4 +494,22 @@ fn fingerprint(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_tells_of_the_first_write_alone() {
+        let refused =
+            |code| Err::<(), _>(kube::Error::Api(Box::new(Status::failure("no", "No").with_code(code))));
+        assert!(is_told(&Ok(()), true) && is_told(&Ok(()), false));
+        assert!(is_told(&refused(422), true));
+        assert!(!is_told(&refused(422), false));
+        assert!(!is_told(&refused(500), true));
+        assert!(!is_told(&Err::<(), _>(kube::Error::TlsRequired), true));
+    }
 }

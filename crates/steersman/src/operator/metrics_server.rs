@@ -226,6 +226,18 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_hold_no_longer_make_room_for_others() {
+        let mut cache = TtlCache::default();
+        cache.put("holds".to_owned(), 1, TOKEN_TTL);
+        for number in 1..CACHED {
+            cache.put(number.to_string(), 2, DENIED_TTL);
+        }
+        tokio::time::advance(DENIED_TTL).await;
+        cache.put("new".to_owned(), 3, DENIED_TTL);
+        assert_eq!((cache.get(&"holds".to_owned()), cache.0.len()), (Some(1), 2));
+    }
+
     #[test]
     fn tokens_are_read_from_the_bearer_scheme_alone() {
         let token = |text: &'static str| {

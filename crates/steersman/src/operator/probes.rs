@@ -46,3 +46,22 @@ impl Probes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_ready_when_the_caches_are_filled() {
+        let (filled, ready) = watch::channel(false);
+        let probes = Probes { ready, debug: None };
+        let status = |path: &str| probes.answer(path).status();
+        assert_eq!(
+            (status("/healthz"), status("/readyz")),
+            (StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE)
+        );
+        filled.send_replace(true);
+        assert_eq!((status("/livez"), status("/readyz")), (StatusCode::OK, StatusCode::OK));
+        assert_eq!((status("/debug/queue"), status("/")), (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND));
+    }
+}
