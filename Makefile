@@ -35,6 +35,8 @@ test: ## Run the tests
 	else \
 		$(CARGO) test --workspace; \
 	fi
+	# Its flag is not in the reference, so that no program here is built with it.
+	$(CARGO) test --quiet --package steersman --features otlp --lib otlp::
 
 .PHONY: lint
 lint: fmt-check clippy deny machete ## Check format, lints and dependencies
