@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -133,12 +133,11 @@ impl ThreadClock {
     }
 }
 
-/// The time in which a program worked, or would have if the machine had had a processor for it. Zero where the system does not
-/// tell.
+/// The time in which a program and those that it started worked, or would have if the machine had had a processor for them. Zero
+/// where the system does not tell.
 #[derive(Debug, Default)]
 pub(crate) struct ProgramClock {
-    /// Linux's directory of the program's threads.
-    threads: Option<PathBuf>,
+    pid: Option<String>,
     /// What each thread had last.
     seen: BTreeMap<OsString, Duration>,
     busy: Duration,
@@ -146,19 +145,24 @@ pub(crate) struct ProgramClock {
 
 impl ProgramClock {
     pub(crate) fn of(pid: u32) -> Self {
-        Self { threads: Some(PathBuf::from(format!("/proc/{pid}/task"))), ..Self::default() }
+        Self { pid: Some(pid.to_string()), ..Self::default() }
     }
 
     /// The time so far, of all threads.
     pub(crate) fn busy(&mut self) -> Duration {
-        let Some(threads) = &self.threads else { return self.busy };
-        for thread in std::fs::read_dir(threads).into_iter().flatten().flatten() {
-            // On a processor, and ready for one, in nanoseconds.
-            let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-            let times = text.split_whitespace().take(2).filter_map(|time| time.parse().ok());
-            let now: Duration = times.map(Duration::from_nanos).sum();
-            let last = self.seen.insert(thread.file_name(), now).unwrap_or_default();
-            self.busy += now.saturating_sub(last);
+        let mut processes: Vec<String> = self.pid.iter().cloned().collect();
+        while let Some(pid) = processes.pop() {
+            let threads = std::fs::read_dir(Path::new("/proc").join(pid).join("task"));
+            for thread in threads.into_iter().flatten().flatten() {
+                let read = |name| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+                // On a processor, and ready for one, in nanoseconds.
+                let text = read("schedstat");
+                let times = text.split_whitespace().take(2).filter_map(|time| time.parse().ok());
+                let now: Duration = times.map(Duration::from_nanos).sum();
+                let last = self.seen.insert(thread.file_name(), now).unwrap_or_default();
+                self.busy += now.saturating_sub(last);
+                processes.extend(read("children").split_whitespace().map(str::to_owned));
+            }
         }
         self.busy
     }
@@ -217,6 +221,24 @@ mod tests {
             assert!(clock.busy() - after >= Duration::from_millis(150));
         });
         assert_eq!(ProgramClock::default().busy(), Duration::ZERO);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_program_is_busy_while_one_that_it_started_is() {
+        let mut program = std::process::Command::new("sh");
+        // The shell waits for another one that works.
+        let mut program = program.args(["-c", "sh -c 'while :; do :; done'; true"]).spawn().unwrap();
+        let mut clock = ProgramClock::of(program.id());
+        let begin = Instant::now();
+        while clock.busy() < Duration::from_millis(200) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{clock:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let worker = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", program.id())).unwrap();
+        let worker = rustix::process::Pid::from_raw(worker.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(worker, rustix::process::Signal::KILL).unwrap();
+        program.wait().unwrap();
     }
 
     #[test]
