@@ -186,8 +186,13 @@ impl Baseline {
         rules: &Rules,
     ) -> Vec<Finding> {
         let mut findings = judge_alone(outcome, scenario, rules);
-        // What does not matter need not be put back at once, and a restart may be when it is.
-        if plan.faults.iter().filter_map(Fault::outside).any(|key| self.masks.ignores(key)) {
+        // What does not matter need not be put back at once, and a restart after that may be when it is.
+        let is_restart = |fault: &&Fault| matches!(fault, Fault::Restart(_));
+        let restarted = plan.faults.iter().filter(is_restart).filter_map(Fault::at_rest).max();
+        let is_excuse = |fault: &Fault| {
+            fault.at_rest() <= restarted && fault.outside().is_some_and(|key| self.masks.ignores(key))
+        };
+        if plan.faults.iter().any(is_excuse) {
             findings.retain(|finding| finding.oracle != Oracle::Stability);
         }
         let mut add = |oracle, message: String| findings.push(Finding { oracle, message });
