@@ -118,7 +118,7 @@ const CARGO: &str = r#"#!/bin/sh
 case "$*" in
 "run --bin steer -- "*) shift 4 && exec steer "$@" ;;
 "run --quiet --package "*) program=$4 && shift 5 && exec "$program" "$@" ;;
-"install --locked --path crates/cli" | "test --workspace") ;;
+"install --locked --path crates/cli" | "test --workspace" | "test --quiet --package "*) ;;
 "nextest --version") exit 1 ;;
 *) echo "cargo $*: this is not a command of the documents" >&2 && exit 1 ;;
 esac
