@@ -17,6 +17,7 @@ use crate::chart::ChartSource;
 use crate::error::Result;
 use crate::key::KeyStore;
 use crate::reconcile::{Reconciler, effective_period};
+use crate::retry::{FIRST_RETRY, FailedDeploys, LAST_RETRY};
 use crate::watches::Ignore;
 
 /// Finalizer that uninstalls a release before its object is deleted; operator-sdk's name.
@@ -27,10 +28,6 @@ pub(crate) const WORKERS: usize = 8;
 
 /// How long a reconcile counts as one of these: what takes longer waits for a hook or for workloads.
 const SLOW: Duration = Duration::from_secs(5);
-
-/// A failed release is tried again after a second, and then less and less often.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_secs(300);
 
 /// What is about to happen to a release, or just did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +151,7 @@ impl ReleaseController {
             name_release: None,
             observe: None,
             states: Mutex::new(HashMap::new()),
+            failed_deploys: FailedDeploys::default(),
         };
         Self { reconciler, name: None, selector: None, concurrency: WORKERS }
     }

@@ -16,6 +16,7 @@ use steersman_release::{
 use crate::controller::{NamespacedName, Phase};
 use crate::reconcile::{DesiredRelease, ReconcileError, Reconciler};
 use crate::release_name::OWNER_UID;
+use crate::retry::DeployFailure;
 use crate::settings::Settings;
 use crate::status::{
     DEPLOYED, INSTALL_ERROR, INSTALL_SUCCESSFUL, OVERRIDE_VALUES_IN_USE, Status, UPGRADE_ERROR,
@@ -172,7 +173,7 @@ impl Reconciler {
         let candidate = releases
             .candidate(&current, &desired.chart, &desired.values, &options)
             .await
-            .map_err(|error| ReconcileError::Release { reason: UPGRADE_ERROR, message: error.to_string() })?;
+            .map_err(|error| failed(UPGRADE_ERROR, error.to_string()))?;
         let is_same = if current.unverified {
             // A list that makes no sense is not what is desired.
             !candidate.objects_differ(&current).unwrap_or(true)
@@ -182,10 +183,7 @@ impl Reconciler {
         if is_last && is_same {
             let current = if current.unverified {
                 let adopted = releases.adopt(&current, candidate, &options).await;
-                adopted.map_err(|error| ReconcileError::Release {
-                    reason: UPGRADE_ERROR,
-                    message: error.to_string(),
-                })?
+                adopted.map_err(|error| failed(UPGRADE_ERROR, error.to_string()))?
             } else {
                 current
             };
@@ -271,11 +269,9 @@ impl Reconciler {
                     Err(error) => format!("{message}; what was installed could not be removed: {error}"),
                 };
                 let message = redactor.redact(&message).into_owned();
-                return Err(ReconcileError::Release { reason: INSTALL_ERROR, message });
+                return Err(failed(INSTALL_ERROR, message));
             }
-            Err(error) => {
-                return Err(ReconcileError::Release { reason: INSTALL_ERROR, message: error.to_string() });
-            }
+            Err(error) => return Err(failed(INSTALL_ERROR, error.to_string())),
         };
         self.warn_overrides(context, &Redactor::new(&release));
         tracing::info!(release = name, revision = release.version, "installed");
@@ -319,11 +315,9 @@ impl Reconciler {
                 let message =
                     self.roll_back(&release, message, releases, revisions, status, &desired.settings).await;
                 let message = redactor.redact(&message).into_owned();
-                return Err(ReconcileError::Release { reason: UPGRADE_ERROR, message });
+                return Err(failed(UPGRADE_ERROR, message));
             }
-            Err(error) => {
-                return Err(ReconcileError::Release { reason: UPGRADE_ERROR, message: error.to_string() });
-            }
+            Err(error) => return Err(failed(UPGRADE_ERROR, error.to_string())),
         };
         self.warn_overrides(context, &Redactor::new(&release));
         tracing::info!(release = name, revision = release.version, "upgraded");
@@ -394,6 +388,10 @@ impl Reconciler {
         }
         Ok(())
     }
+}
+
+fn failed(reason: &'static str, message: String) -> ReconcileError {
+    ReconcileError::Release(DeployFailure { reason, message })
 }
 
 /// Whether a revision was installed and not upgraded to. One that took the place of a failed install has another number than 1.

@@ -30,6 +30,7 @@ mod operator;
 mod overrides;
 mod reconcile;
 mod release_name;
+mod retry;
 mod settings;
 mod status;
 mod watches;

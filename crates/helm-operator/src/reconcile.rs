@@ -22,11 +22,12 @@ use crate::controller::{After, Before, MapValues, NameRelease, NamespacedName, O
 use crate::dependents::{Dependents, DependentsStatus};
 use crate::key::KeyStore;
 use crate::overrides;
+use crate::retry::{DeployFailure, FailedDeploys};
 use crate::settings::Settings;
 use crate::status::{
     DELETE_FAILED, DEPLOYED, INITIALIZED, IRRECONCILABLE, MOVING, PAUSE_ANNOTATION, PAUSED, PRUNED, READY,
-    RECONCILE_ERROR, RECORD_GONE, RELEASE_FAILED, Status, UNINSTALL_ERROR, UNINSTALL_SUCCESSFUL,
-    WORKLOADS_NOT_READY, WORKLOADS_READY,
+    RECONCILE_ERROR, RECORD_GONE, Status, UNINSTALL_ERROR, UNINSTALL_SUCCESSFUL, WORKLOADS_NOT_READY,
+    WORKLOADS_READY,
 };
 use crate::watches::Ignore;
 
@@ -64,6 +65,8 @@ pub(crate) struct Reconciler {
     pub(crate) observe: Option<Observe>,
     /// Cached states by uid. All of it can be rebuilt.
     pub(crate) states: Mutex<HashMap<String, Arc<ReleaseState>>>,
+    /// What holds back the next attempts after a failed one.
+    pub(crate) failed_deploys: FailedDeploys,
 }
 
 /// Cached state of a deployed release.
@@ -94,8 +97,8 @@ pub(crate) struct DesiredRelease {
 pub(crate) enum ReconcileError {
     /// Trying again cannot help until something changes, unless the refusal is transient.
     Refused(Refusal),
-    /// A release failed; the reason is operator-sdk's.
-    Release { reason: &'static str, message: String },
+    /// A release failed.
+    Release(DeployFailure),
     /// Something else failed.
     Other(String),
 }
@@ -109,7 +112,9 @@ impl ReconcileError {
                 let message = redact(refusal.message);
                 Self::Refused(Refusal { message, ..refusal })
             }
-            Self::Release { reason, message } => Self::Release { reason, message: redact(message) },
+            Self::Release(DeployFailure { reason, message }) => {
+                Self::Release(DeployFailure { reason, message: redact(message) })
+            }
             Self::Other(message) => Self::Other(redact(message)),
         }
     }
@@ -160,8 +165,6 @@ impl Reconciler {
         let forget = |_: &_| self.drop_state(&object.uid().unwrap_or_default());
         match result {
             Ok(action) => {
-                status.unset(IRRECONCILABLE);
-                status.unset(RELEASE_FAILED);
                 status.write(&context).await.inspect_err(forget)?;
                 Ok(match period {
                     Some(period) => action.or_sooner(Action::requeue(period)),
@@ -187,10 +190,9 @@ impl Reconciler {
                     false => RuntimeError::terminal(message),
                 }
             }
-            ReconcileError::Release { reason, message } => {
-                status.set(context, RELEASE_FAILED, true, reason, message.clone());
-                status.set(context, READY, false, reason, message.clone());
-                RuntimeError::other(message)
+            ReconcileError::Release(failure) => {
+                status.set_release_failed(context, &failure);
+                RuntimeError::other(failure.message)
             }
             ReconcileError::Other(message) => {
                 status.set(context, IRRECONCILABLE, true, RECONCILE_ERROR, message.clone());
@@ -220,6 +222,10 @@ impl Reconciler {
             Some(state) => (state, false),
             None => {
                 self.drop_state(&uid);
+                if let Some((left, failure)) = self.failed_deploys.waiting(object, desired.fingerprint) {
+                    status.set_release_failed(context, &failure);
+                    return Ok(Action::requeue(left));
+                }
                 if !status.is_true(INITIALIZED) {
                     status.set(context, INITIALIZED, true, "", "");
                     status.write(context).await?;
@@ -227,16 +233,24 @@ impl Reconciler {
                 if !self.uninstall_moved(object, context, &desired, status).await? {
                     let message = "the release is being taken down where it was";
                     status.set(context, READY, false, MOVING, message);
+                    status.unset_errors();
                     return Ok(Action::requeue(REMOVAL_REQUEUE));
                 }
-                let (release, made) = self.deploy(object, context, &desired, status).await?;
+                let deployed = self.deploy(object, context, &desired, status).await;
+                if let Err(ReconcileError::Release(failure)) = &deployed {
+                    self.failed_deploys.insert(object, desired.fingerprint, failure.clone());
+                }
+                let (release, made) = deployed?;
+                self.failed_deploys.remove(&uid);
                 let state = Arc::new(self.observe_release(object, context, &desired, release).await?);
                 self.cache_state(&uid, Arc::clone(&state));
                 (state, made)
             }
         };
         let kept = self.sync_state(object, context, &desired, &state, fresh, status).await;
-        kept.map_err(|error| error.redacted(&state.redactor))
+        let action = kept.map_err(|error| error.redacted(&state.redactor))?;
+        status.unset_errors();
+        Ok(action)
     }
 
     /// Collects the state of a deployed release.
@@ -364,7 +378,9 @@ impl Reconciler {
         let mut status = Status::read(&object);
         // An annotation that makes no sense must not keep an object from going.
         let settings = Settings::of(&object).unwrap_or_default();
-        self.drop_state(&object.uid().unwrap_or_default());
+        let uid = object.uid().unwrap_or_default();
+        self.drop_state(&uid);
+        self.failed_deploys.remove(&uid);
         let done = self.uninstall_all(&object, &context, &settings).await;
         match done {
             Ok(true) => {
@@ -373,10 +389,10 @@ impl Reconciler {
             }
             Ok(false) => Ok(Action::requeue(REMOVAL_REQUEUE)),
             Err(ReconcileError::Other(message)) => {
-                status.set(&context, RELEASE_FAILED, true, UNINSTALL_ERROR, message.clone());
-                status.set(&context, READY, false, UNINSTALL_ERROR, message.clone());
+                let failure = DeployFailure { reason: UNINSTALL_ERROR, message };
+                status.set_release_failed(&context, &failure);
                 status.write(&context).await?;
-                Err(RuntimeError::other(message))
+                Err(RuntimeError::other(failure.message))
             }
             Err(error) => {
                 let error = Self::report(error, &context, &mut status);
@@ -547,9 +563,9 @@ mod tests {
             panic!()
         };
         assert_eq!(told, Refusal::new("Reason", "it is REDACTED").transient());
-        let failed = ReconcileError::Release { reason: "Failed", message: "hunter22!".into() };
-        let ReconcileError::Release { reason, message } = failed.redacted(&redactor) else { panic!() };
-        assert_eq!((reason, message.as_str()), ("Failed", "REDACTED!"));
+        let failed = ReconcileError::Release(DeployFailure { reason: "Failed", message: "hunter22!".into() });
+        let ReconcileError::Release(failure) = failed.redacted(&redactor) else { panic!() };
+        assert_eq!((failure.reason, failure.message.as_str()), ("Failed", "REDACTED!"));
         let other = ReconcileError::from(RuntimeError::other("hunter22 again"));
         let ReconcileError::Other(message) = other.redacted(&redactor) else { panic!() };
         assert_eq!(message, "REDACTED again");

@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 use steersman::{Conditions as _, Context};
 use steersman_release::{Redactor, Release};
 
+use crate::retry::DeployFailure;
+
 /// Limit on the revisions in the status.
 const HISTORY: usize = 10;
 
@@ -103,6 +105,18 @@ impl Status {
 
     pub(crate) fn unset(&mut self, kind: &str) {
         self.conditions.unset(kind);
+    }
+
+    /// Sets the conditions of a release that failed.
+    pub(crate) fn set_release_failed(&mut self, context: &Context, failure: &DeployFailure) {
+        self.set(context, RELEASE_FAILED, true, failure.reason, failure.message.clone());
+        self.set(context, READY, false, failure.reason, failure.message.clone());
+    }
+
+    /// Removes the conditions of errors.
+    pub(crate) fn unset_errors(&mut self) {
+        self.unset(IRRECONCILABLE);
+        self.unset(RELEASE_FAILED);
     }
 
     pub(crate) fn is_true(&self, kind: &str) -> bool {

@@ -81,6 +81,43 @@ async fn an_upgrade_that_fails_is_rolled_back() {
     assert!(condition(&shop, "ReleaseFailed").is_none());
 }
 
+/// Upgrade and rollback write objects that are watched: their events are no reason for the next attempt.
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_that_fails_is_tried_less_and_less_often() {
+    let lab = Lab::start(controller(chart())).await;
+    lab.create("shop", json!({})).await;
+    lab.ready("shop").await;
+    lab.patch("shop", json!({ "spec": { "mood": "wild", "fails": { "post-upgrade": "1" } } })).await;
+    lab.failed("shop").await;
+    after(60).await;
+    // After 1, 2, 4, 8, 16 and 32 seconds, and two revisions each time.
+    let revisions = lab.releases.get("shop", None).await.unwrap().version;
+    assert!((9..=15).contains(&revisions), "{revisions} revisions");
+    let message = lab.failed("shop").await;
+    assert!(message.contains("was rolled back to revision"), "{message}");
+    // A person who touches the object does not wait.
+    let metadata = json!({ "annotations": { "touched": "yes" } });
+    lab.patch("shop", json!({ "metadata": metadata })).await;
+    after(1).await;
+    assert!(lab.releases.get("shop", None).await.unwrap().version > revisions);
+}
+
+/// The same of an install: others of the kind have made its objects watched.
+#[tokio::test(start_paused = true)]
+async fn an_install_that_fails_is_tried_less_and_less_often() {
+    let lab = Lab::start(controller(chart())).await;
+    lab.create("other", json!({})).await;
+    lab.ready("other").await;
+    lab.create("shop", json!({ "fails": { "post-install": "1" } })).await;
+    lab.failed("shop").await;
+    let watcher = lab.maps.list(&Default::default()).await.unwrap();
+    let before: u64 = watcher.metadata.resource_version.unwrap().parse().unwrap();
+    after(60).await;
+    let after = lab.maps.list(&Default::default()).await.unwrap();
+    let after: u64 = after.metadata.resource_version.unwrap().parse().unwrap();
+    assert!(after - before < 300, "{} writes", after - before);
+}
+
 /// The revision that is deployed is gone back to, not the last one.
 #[tokio::test(start_paused = true)]
 async fn a_rollback_that_fails_is_made_again() {

@@ -1,0 +1,110 @@
+//! Backoff of deployments that failed.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use tokio::time::Instant;
+
+/// A failed release is tried again after a second, and then less and less often.
+pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(1);
+pub(crate) const LAST_RETRY: Duration = Duration::from_secs(300);
+
+/// Deployments that failed, by the uid of their object.
+///
+/// The work queue alone does not hold them back: a failed upgrade and its rollback write watched objects, whose events call for the
+/// object at once.
+#[derive(Debug, Default)]
+pub(crate) struct FailedDeploys {
+    by_uid: Mutex<HashMap<String, FailedDeploy>>,
+}
+
+#[derive(Debug)]
+struct FailedDeploy {
+    /// Of everything that makes another attempt worthwhile at once.
+    fingerprint: u64,
+    failures: u32,
+    retry_at: Instant,
+    failure: DeployFailure,
+}
+
+/// Why a deployment failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeployFailure {
+    /// operator-sdk's.
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+impl FailedDeploys {
+    /// The time until a deployment that failed is tried again, with the failure; `None` if the next attempt is due. `release` is the
+    /// fingerprint of what is deployed: with another one, and with other labels or annotations of the object, it is due at once.
+    pub(crate) fn waiting(&self, object: &DynamicObject, release: u64) -> Option<(Duration, DeployFailure)> {
+        let by_uid = self.lock();
+        let failed = by_uid.get(&object.uid()?)?;
+        let is_same = failed.fingerprint == fingerprint(object, release);
+        let left = failed.retry_at.saturating_duration_since(Instant::now());
+        (is_same && !left.is_zero()).then(|| (left, failed.failure.clone()))
+    }
+
+    /// Records a deployment that failed.
+    pub(crate) fn insert(&self, object: &DynamicObject, release: u64, failure: DeployFailure) {
+        let fingerprint = fingerprint(object, release);
+        let mut by_uid = self.lock();
+        let uid = object.uid().unwrap_or_default();
+        let before = by_uid.get(&uid).filter(|failed| failed.fingerprint == fingerprint);
+        let failures = before.map_or(0, |failed| failed.failures);
+        let delay =
+            FIRST_RETRY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(LAST_RETRY);
+        let (failures, retry_at) = (failures.saturating_add(1), Instant::now() + delay);
+        by_uid.insert(uid, FailedDeploy { fingerprint, failures, retry_at, failure });
+    }
+
+    /// Forgets the failures of an object.
+    pub(crate) fn remove(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, FailedDeploy>> {
+        self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn fingerprint(object: &DynamicObject, release: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (release, object.labels(), object.annotations()).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_deployment_waits_twice_as_long_each_time() {
+        let object = |annotations: serde_json::Value| -> DynamicObject {
+            serde_json::from_value(json!({ "metadata": { "uid": "1", "annotations": annotations } })).unwrap()
+        };
+        let (plain, touched) = (object(json!({})), object(json!({ "touched": "yes" })));
+        let failure = DeployFailure { reason: "UpgradeError", message: "no".into() };
+        let failed = FailedDeploys::default();
+        assert_eq!(failed.waiting(&plain, 7), None);
+        for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
+            failed.insert(&plain, 7, failure.clone());
+            assert_eq!(failed.waiting(&plain, 7), Some((Duration::from_secs(seconds), failure.clone())));
+            assert_eq!(failed.waiting(&plain, 8), None, "another release is not waited for");
+            assert_eq!(failed.waiting(&touched, 7), None, "a person asks for another attempt");
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            assert_eq!(failed.waiting(&plain, 7), None);
+        }
+        failed.insert(&plain, 8, failure.clone());
+        assert_eq!(failed.waiting(&plain, 8), Some((FIRST_RETRY, failure)));
+        failed.remove("1");
+        assert_eq!(failed.waiting(&plain, 8), None);
+    }
+}
