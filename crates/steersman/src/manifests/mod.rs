@@ -39,8 +39,8 @@ pub(crate) struct Declarations<'a> {
     pub(crate) serves_webhooks: bool,
     /// Whether it makes the webhooks' certificate itself.
     pub(crate) own_certificate: bool,
-    /// The lease that a leader is elected by.
-    pub(crate) lease: &'a str,
+    /// The lease that a leader is elected by, where one is.
+    pub(crate) lease: Option<&'a str>,
     /// Whether its replicas share the objects.
     pub(crate) sharded: bool,
     /// Whether it asks the API server who may read its metrics.
@@ -159,12 +159,12 @@ impl Declarations<'_> {
     pub(crate) fn own_rules(&self) -> Vec<PolicyRule> {
         let mut verbs = Verbs::default();
         let leases = Kind::of::<Lease>();
-        verbs.allow(&leases, "", &["create"]);
         if self.sharded {
             // The replicas name their own.
-            verbs.allow(&leases, "", &["delete", "get", "list", "patch", "update"]);
-        } else {
-            verbs.allow_named(&leases, "", vec![self.lease.to_owned()], &["get", "update"]);
+            verbs.allow(&leases, "", &["create", "delete", "get", "list", "patch", "update"]);
+        } else if let Some(lease) = self.lease {
+            verbs.allow(&leases, "", &["create"]);
+            verbs.allow_named(&leases, "", vec![lease.to_owned()], &["get", "update"]);
         }
         if self.keeps_certificate() {
             let names = vec![self.webhook_service()];

@@ -18,7 +18,7 @@ use kube::{
 #[cfg(feature = "otlp")]
 use tracing_subscriber::Layer as _;
 
-use super::{Operator, logs, metrics_server::SECURE_METRICS_PORT};
+use super::{Operator, doctor, logs, metrics_server::SECURE_METRICS_PORT};
 use crate::{
     environment::SteppedEnvironment,
     error::{Error, Result},
@@ -295,7 +295,7 @@ impl Operator {
             self.install_crds(&client).await?;
         }
         // What the doctor can't find out shows later anyway.
-        for finding in self.doctor(&client).await.unwrap_or_default() {
+        for finding in doctor::examine(&self.running(), &client).await.unwrap_or_default() {
             tracing::warn!(mend = finding.mend, "{}", finding.problem);
         }
         let stop = stop_signal()?;
@@ -416,6 +416,21 @@ mod tests {
         assert_eq!(lease(Some(true), Some("flag"), Some("code")).as_deref(), Some("flag"));
         assert_eq!(lease(Some(true), None, None).as_deref(), Some("test"));
         assert_eq!(lease(None, Some("flag"), None), None);
+    }
+
+    #[test]
+    fn leases_are_missed_only_by_those_that_use_them() {
+        let resources = |operator: &Operator| {
+            let rules = operator.running().all_rules().into_iter();
+            rules.flat_map(|rule| rule.resources.unwrap_or_default()).collect::<Vec<_>>()
+        };
+        let mut operator = Operator::new("test");
+        assert_eq!(resources(&operator), ["events"]);
+        operator.elect(Some(true), None, None);
+        assert_eq!(resources(&operator), ["events", "leases", "leases"]);
+        let mut operator = Operator::new("test");
+        operator.share(true);
+        assert_eq!(resources(&operator), ["events", "leases"]);
     }
 
     #[test]

@@ -258,7 +258,7 @@ impl Operator {
             webhook_url: self.webhook_url.as_deref(),
             serves_webhooks: self.webhook_address.is_some() && !self.webhooks.is_empty(),
             own_certificate: self.webhook_certificates.is_none(),
-            lease: self.election.as_ref().map_or(&self.name, |election| &election.lease),
+            lease: Some(self.election.as_ref().map_or(&self.name, |election| &election.lease)),
             sharded: self.sharding.is_some(),
             reviews_access: self.metrics.is_some() && self.metrics_security.reviews_access(),
         }
@@ -267,6 +267,12 @@ impl Operator {
     /// What the operator declares for the way in which its manifests run it: with secure metrics.
     fn deployed(&self) -> Declarations<'_> {
         Declarations { reviews_access: true, ..self.declarations() }
+    }
+
+    /// What the operator declares for the way in which it is about to run: without a lease if no leader is elected.
+    fn running(&self) -> Declarations<'_> {
+        let lease = self.election.as_ref().map(|election| election.lease.as_str());
+        Declarations { lease, ..self.declarations() }
     }
 
     #[cfg(feature = "testing")]

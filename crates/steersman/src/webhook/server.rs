@@ -31,9 +31,14 @@ pub(crate) async fn serve(
         let state = Arc::clone(&state);
         async move { answer(&state.0, &state.1, request).await }
     };
-    let limits = Limits { connections: Limits::default().connections / 2, ..Limits::default() };
-    Listener::new(listener).tls(config).limits(limits).serve(move |_| handler.clone()).await;
+    Listener::new(listener).tls(config).limits(limits()).serve(move |_| handler.clone()).await;
     Ok(())
+}
+
+/// Half of the usual connections, which are half of the files: the operator's own requests need some.
+fn limits() -> Limits {
+    let limits = Limits::default();
+    Limits { connections: limits.connections / 2, ..limits }
 }
 
 async fn answer(webhooks: &Webhooks, metrics: &Metrics, request: Request<RequestBody>) -> Answer {
@@ -61,4 +66,14 @@ async fn answer(webhooks: &Webhooks, metrics: &Metrics, request: Request<Request
     // What webhooks have to say is in the answer; its own status is always the same.
     reviewing.ended(200, answer.pointer("/response/status/code").is_some_and(|code| *code == 500));
     text(StatusCode::OK, "application/json", answer.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_left_for_the_operators_own_requests() {
+        assert_eq!(limits().connections, Limits::default().connections / 2);
+    }
 }
