@@ -79,15 +79,15 @@ impl Case {
         let total_steps = loaded.as_ref().map_or(0, Vec::len);
         shared.observer.notify(&Event::CaseStarted { case: &self.name, steps: total_steps });
         let mut outcomes = Vec::new();
+        let mut running = Running::new(self, shared);
         match loaded {
             Ok(steps) => {
-                let mut running = Running::new(self, shared);
                 running.run(&steps, &mut outcomes).await;
                 running.clean_up(&mut outcomes).await;
             }
             Err(error) => {
                 let failures = vec![Failure::new(error.to_string())];
-                outcomes.push(finished("setup".to_owned(), started, begun, 0, failures));
+                running.record(&mut outcomes, finished("setup".to_owned(), started, begun, 0, failures));
             }
         }
         let outcome = CaseOutcome {

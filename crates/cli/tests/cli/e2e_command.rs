@@ -130,6 +130,7 @@ fn kuttl_is_spoken_in_its_own_words() {
             ("suite/good/00-a.yaml", CONFIG_MAP),
             ("suite/poor/00-a.yaml", CONFIG_MAP),
             ("suite/poor/00-assert.yaml", OTHER),
+            ("suite/unread/00-a.yaml", "kind: ]"),
             (
                 "kuttl-test.yaml",
                 "apiVersion: kuttl.dev/v1beta1\nkind: TestSuite\nstartKIND: true\ntestDirs: [suite]\n",
@@ -143,6 +144,8 @@ fn kuttl_is_spoken_in_its_own_words() {
         "--- FAIL: kuttl (",
         "        --- PASS: kuttl/harness/good (",
         "        --- FAIL: kuttl/harness/poor (",
+        "        --- FAIL: kuttl/harness/unread (",
+        "    unread: setup: suite/unread/00-a.yaml",
         "\nFAIL\n",
     ] {
         assert!(said.contains(part), "{part} is missing: {said}");
