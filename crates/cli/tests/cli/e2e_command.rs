@@ -145,7 +145,8 @@ fn kuttl_is_spoken_in_its_own_words() {
         "        --- PASS: kuttl/harness/good (",
         "        --- FAIL: kuttl/harness/poor (",
         "        --- FAIL: kuttl/harness/unread (",
-        "    unread: setup: suite/unread/00-a.yaml",
+        "    unread: setup: ",
+        "suite/unread/00-a.yaml: document at line 1: ",
         "\nFAIL\n",
     ] {
         assert!(said.contains(part), "{part} is missing: {said}");
