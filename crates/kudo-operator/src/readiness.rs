@@ -4,8 +4,8 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use kube::api::Api;
-use serde_json::Value;
-use steersman::{Action, Conditions as _, Context, Readiness};
+use serde_json::json;
+use steersman::{Action, Conditions as _, Context, Kind, Readiness};
 use steersman_kudo::{ExecutionStatus, Instance, PlanStatus, health, label, reason};
 
 use crate::controller::post;
@@ -56,19 +56,13 @@ pub(crate) async fn readiness(
 async fn waiting(instance: &str, context: &Context) -> steersman::Result<Vec<String>> {
     let labels = [(label::INSTANCE, instance), (label::HERITAGE, "kudo")];
     let mut waiting = Vec::new();
-    let mut check = |kind: &str, name: String, object: serde_json::Result<Value>| {
-        let mut object = object.unwrap_or_default();
-        object["apiVersion"] = "apps/v1".into();
-        object["kind"] = kind.into();
-        if let Readiness::Waiting(why) | Readiness::Failed(why) = health(&object) {
-            waiting.push(format!("{kind} {name}: {why}"));
+    for kind in [Kind::of::<Deployment>(), Kind::of::<StatefulSet>()] {
+        for object in context.objects_of(&kind).labels(labels).list().await? {
+            let name = object.name_any();
+            if let Readiness::Waiting(why) | Readiness::Failed(why) = health(&json!(object)) {
+                waiting.push(format!("{} {name}: {why}", kind.name()));
+            }
         }
-    };
-    for object in context.objects::<Deployment>().labels(labels).list().await? {
-        check("Deployment", object.name_any(), serde_json::to_value(&object));
-    }
-    for object in context.objects::<StatefulSet>().labels(labels).list().await? {
-        check("StatefulSet", object.name_any(), serde_json::to_value(&object));
     }
     Ok(waiting)
 }
