@@ -10,10 +10,16 @@ use crate::failure::{Failure, Result};
 pub(crate) struct Runtime(runtime::Runtime);
 
 impl Runtime {
-    /// Runs a future to its end. Boxed: the loops of a runtime are compiled for each type of future that they are given.
-    pub(crate) fn block_on<'a, T>(&self, future: impl Future<Output = T> + 'a) -> T {
-        let future: Pin<Box<dyn Future<Output = T> + 'a>> = Box::pin(future);
-        self.0.block_on(future)
+    /// Runs a future to its end.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut output = None;
+        self.run(Box::pin(async { output = Some(future.await) }));
+        output.unwrap_or_else(|| unreachable!("the future has ended"))
+    }
+
+    /// The loops of a runtime are compiled for each type of future that they are given: this is the only one.
+    fn run(&self, future: Pin<Box<dyn Future<Output = ()> + '_>>) {
+        self.0.block_on(future);
     }
 
     /// Runs a future beside others, for as long as the runtime is there.
