@@ -59,7 +59,10 @@ impl FailedDeploys {
         let failures = before.map_or(0, |failed| failed.failures);
         let delay =
             FIRST_RETRY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(LAST_RETRY);
-        let (failures, retry_at) = (failures.saturating_add(1), Instant::now() + delay);
+        let now = Instant::now();
+        let (failures, retry_at) = (failures.saturating_add(1), now + delay);
+        // Of objects that went without a cleanup: the others have been tried again by then.
+        by_uid.retain(|_, failed| now < failed.retry_at + LAST_RETRY);
         by_uid.insert(uid, FailedDeploy { fingerprint, failures, retry_at, failure });
     }
 
@@ -106,5 +109,22 @@ mod tests {
         assert_eq!(failed.waiting(&plain, 8), Some((FIRST_RETRY, failure)));
         failed.remove("1");
         assert_eq!(failed.waiting(&plain, 8), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_never_tried_again_is_forgotten() {
+        let object = |uid: &str| -> DynamicObject {
+            serde_json::from_value(json!({ "metadata": { "uid": uid } })).unwrap()
+        };
+        let failure = DeployFailure { reason: "InstallError", message: "no".into() };
+        let failed = FailedDeploys::default();
+        failed.insert(&object("gone"), 7, failure.clone());
+        tokio::time::advance(FIRST_RETRY + LAST_RETRY - Duration::from_millis(1)).await;
+        failed.insert(&object("a"), 7, failure.clone());
+        assert_eq!(failed.lock().len(), 2);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        failed.insert(&object("b"), 7, failure);
+        assert_eq!(failed.lock().len(), 2);
+        assert!(!failed.lock().contains_key("gone"));
     }
 }
