@@ -9,7 +9,9 @@ use steersman::{Action, Context, Controller, Error as RuntimeError, Key, Kind, R
 
 use crate::proxy;
 use crate::runs::Runs;
-use crate::status::{self, HAS_FAILED, READY, Verdict, WORKLOADS_NOT_READY, WORKLOADS_READY};
+use crate::status::{
+    self, HAS_FAILED, OBSERVED_GENERATION, READY, Verdict, WORKLOADS_NOT_READY, WORKLOADS_READY,
+};
 
 /// How many objects that are not ready are named in the message.
 const NAMED: usize = 5;
@@ -17,11 +19,13 @@ const NAMED: usize = 5;
 /// A controller beside that of the plays, which keeps the condition.
 pub(crate) fn controller(kind: Kind, name: &str, runs: Runs) -> Controller<DynamicObject> {
     let owner = kind.clone();
+    let over = runs.subscribe();
     Controller::of_kind(kind, move |object: Arc<DynamicObject>, context| {
         let (owner, runs) = (owner.clone(), runs.clone());
         async move { reconcile(&owner, &runs, &object, &context).await }
     })
     .named(format!("{name}-readiness"))
+    .on(over)
 }
 
 async fn reconcile(
@@ -63,7 +67,7 @@ async fn reconcile(
         (true, true) => (true, WORKLOADS_READY, "everything that was made is ready".to_owned()),
         (true, false) => (false, WORKLOADS_NOT_READY, named(&waiting)),
     };
-    if is_said(object, is_ready, reason, &message) {
+    if is_said(object, is_ready, reason, &message, run.generation) {
         return Ok(Action::await_change());
     }
     let api: Api<DynamicObject> = match context.key().namespace() {
@@ -71,7 +75,7 @@ async fn reconcile(
         None => Api::all_with(context.client(), owner.resource()),
     };
     let verdict = Verdict::Ready { is_ready, reason, message };
-    status::write(&api, owner, object, &verdict, context).await?;
+    status::write(&api, owner, object, &verdict, run.generation, context).await?;
     Ok(Action::await_change())
 }
 
@@ -83,8 +87,14 @@ fn named(waiting: &[String]) -> String {
     text
 }
 
-/// Whether the status says it already.
-fn is_said(object: &DynamicObject, is_ready: bool, reason: &str, message: &str) -> bool {
+/// Whether the status says it already. A condition without a generation will have none next time either.
+fn is_said(
+    object: &DynamicObject,
+    is_ready: bool,
+    reason: &str,
+    message: &str,
+    generation: Option<i64>,
+) -> bool {
     let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
     let status = if is_ready { "True" } else { "False" };
     conditions.into_iter().flatten().any(|one| {
@@ -92,6 +102,7 @@ fn is_said(object: &DynamicObject, is_ready: bool, reason: &str, message: &str) 
             && one["status"] == status
             && one["reason"] == reason
             && one["message"] == message
+            && one.get(OBSERVED_GENERATION).is_none_or(|observed| observed.as_i64() == generation)
     })
 }
 

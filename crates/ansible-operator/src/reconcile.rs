@@ -125,19 +125,35 @@ impl Reconciler {
         settings: &Settings,
         phase: Phase<'_>,
     ) -> Result<Outcome, RuntimeError> {
+        let outcome = self.run_and_say(object, context, settings, phase).await;
+        self.runs.notify(context.key());
+        outcome
+    }
+
+    async fn run_and_say(
+        &self,
+        object: &DynamicObject,
+        context: &Context,
+        settings: &Settings,
+        phase: Phase<'_>,
+    ) -> Result<Outcome, RuntimeError> {
         let gvk = self.watch.config.title();
         let generation = object.metadata.generation;
         let uid = object.uid().unwrap_or_default();
-        let last = self.runs.last(&uid).unwrap_or_default();
-        let is_new = last.generation != generation || generation.is_none();
-        let is_settled = !is_new && last.succeeded && Status::read(object.data.get("status")).is_successful();
+        let status = Status::read(object.data.get("status"));
+        let (is_known, has_succeeded) = match self.runs.last(&uid) {
+            Some(last) => (generation.is_some() && last.generation == generation, last.succeeded),
+            // A process that has just started goes by what the one before it said.
+            None => (status.observes(generation), true),
+        };
+        let is_settled = is_known && has_succeeded && status.is_successful();
         // A run that is not expected to change anything is not announced.
         let is_quiet = matches!(phase, Phase::Reconcile) && is_settled;
         if !is_quiet {
             self.say(object, context, &Verdict::Running).await?;
         }
         let scope = Arc::new(self.scope(object, context));
-        let play = match self.play(object, context, settings, phase, is_new) {
+        let play = match self.play(object, context, settings, phase, !is_known) {
             Ok(play) => play,
             Err(error) => return self.setup_failed(object, context, &error.to_string()).await,
         };
@@ -272,7 +288,7 @@ impl Reconciler {
             Some(namespace) => Api::namespaced_with(context.client(), namespace, self.kind.resource()),
             None => Api::all_with(context.client(), self.kind.resource()),
         };
-        Ok(status::write(&api, &self.kind, object, verdict, context).await?)
+        Ok(status::write(&api, &self.kind, object, verdict, object.metadata.generation, context).await?)
     }
 
     /// Records an event about the object, unless nothing is to be written.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::channel::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use steersman::{Key, Kind};
 
 /// From how many objects on it is looked for those that are gone.
@@ -20,6 +21,7 @@ struct State {
     runs: HashMap<String, LastRun>,
     /// How many were left when it was last looked for those that are gone.
     left: usize,
+    subscriber: Option<UnboundedSender<Key>>,
 }
 
 /// The last run of an object.
@@ -64,6 +66,21 @@ impl Runs {
         state.runs.len() >= FIRST_LIMIT.max(2 * state.left)
     }
 
+    /// The objects whose runs are over from now on, once all that is said of the run stands in their status: see [`Runs::notify`].
+    pub(crate) fn subscribe(&self) -> UnboundedReceiver<Key> {
+        let (sender, receiver) = mpsc::unbounded();
+        self.state().subscriber = Some(sender);
+        receiver
+    }
+
+    /// Tells the subscriber of a run that is over. A run that changes nothing leaves the status as it was, so that no event would.
+    pub(crate) fn notify(&self, key: &Key) {
+        if let Some(subscriber) = &self.state().subscriber {
+            // It is gone when the operator stops.
+            let _ = subscriber.unbounded_send(key.clone());
+        }
+    }
+
     pub(crate) fn forget(&self, uid: &str) {
         self.state().runs.remove(uid);
     }
@@ -92,6 +109,19 @@ mod tests {
         assert_eq!((last.generation, last.succeeded), (Some(2), false));
         assert_eq!(last.made, HashSet::from([map("b")]));
         assert_eq!(runs.last("other"), None);
+    }
+
+    #[test]
+    fn a_subscriber_hears_of_runs_that_are_over() {
+        let runs = Runs::default();
+        let key = |name: &str| Key::new(Some("lab"), name);
+        runs.notify(&key("before"));
+        let mut over = runs.subscribe();
+        runs.notify(&key("a"));
+        assert_eq!(over.try_recv(), Ok(key("a")));
+        assert!(over.try_recv().is_err());
+        drop(over);
+        runs.notify(&key("after"));
     }
 
     #[test]

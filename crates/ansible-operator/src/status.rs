@@ -42,6 +42,8 @@ steersman_core::vocabulary! {
     };
 }
 
+/// The field of a condition by which `kubectl wait` knows that it is about an older spec.
+pub(crate) const OBSERVED_GENERATION: &str = "observedGeneration";
 /// How often a status is written again after a conflict.
 const ATTEMPTS: usize = 8;
 
@@ -56,6 +58,13 @@ pub(crate) enum Verdict {
     Failed { message: String, result: Option<Value> },
     /// How far the workloads are.
     Ready { is_ready: bool, reason: &'static str, message: String },
+}
+
+/// Of which generation of an object something is said, and when.
+#[derive(Clone, Copy)]
+struct Observation<'a> {
+    generation: Option<i64>,
+    now: &'a str,
 }
 
 /// A status that is read, changed and written back. Fields and conditions of others stay.
@@ -75,36 +84,30 @@ impl Status {
         Self { fields, conditions }
     }
 
-    /// Sets the conditions that follow from a verdict.
-    pub(crate) fn set(&mut self, verdict: &Verdict, now: &str) {
+    /// Sets the conditions that follow from a verdict on a generation of the object.
+    pub(crate) fn set(&mut self, verdict: &Verdict, generation: Option<i64>, now: &str) {
+        let at = Observation { generation, now };
         match verdict {
             Verdict::Running => {
                 if self.find(SUCCESSFUL).is_some() {
-                    self.put(SUCCESSFUL, "False", "", "", None, now);
+                    self.put(SUCCESSFUL, "False", "", "", None, at);
                 }
-                self.put(RUNNING, "True", IS_RUNNING, "Running reconciliation", None, now);
+                self.put(RUNNING, "True", IS_RUNNING, "Running reconciliation", None, at);
             }
             Verdict::Succeeded { result } => {
-                self.put(
-                    RUNNING,
-                    "True",
-                    HAS_SUCCEEDED,
-                    "Awaiting next reconciliation",
-                    result.as_ref(),
-                    now,
-                );
-                self.put(SUCCESSFUL, "True", HAS_SUCCEEDED, "Last reconciliation succeeded", None, now);
-                self.put(FAILURE, "False", "", "", None, now);
+                self.put(RUNNING, "True", HAS_SUCCEEDED, "Awaiting next reconciliation", result.as_ref(), at);
+                self.put(SUCCESSFUL, "True", HAS_SUCCEEDED, "Last reconciliation succeeded", None, at);
+                self.put(FAILURE, "False", "", "", None, at);
             }
             Verdict::Failed { message, result } => {
                 if self.find(RUNNING).is_some() {
-                    self.put(RUNNING, "False", IS_RUNNING, "Running reconciliation", None, now);
+                    self.put(RUNNING, "False", IS_RUNNING, "Running reconciliation", None, at);
                 }
-                self.put(SUCCESSFUL, "False", "", "", None, now);
-                self.put(FAILURE, "True", HAS_FAILED, message, result.as_ref(), now);
+                self.put(SUCCESSFUL, "False", "", "", None, at);
+                self.put(FAILURE, "True", HAS_FAILED, message, result.as_ref(), at);
             }
             Verdict::Ready { is_ready, reason, message } => {
-                self.put(READY, if *is_ready { "True" } else { "False" }, reason, message, None, now);
+                self.put(READY, if *is_ready { "True" } else { "False" }, reason, message, None, at);
             }
         }
     }
@@ -119,6 +122,13 @@ impl Status {
             && is(FAILURE, "False", "")
     }
 
+    /// Whether the last run that it tells of was for this generation. It does not say so where the definition's schema drops the
+    /// field, or operator-sdk wrote it.
+    pub(crate) fn observes(&self, generation: Option<i64>) -> bool {
+        let observed = self.find(RUNNING).and_then(|running| running[OBSERVED_GENERATION].as_i64());
+        observed.is_some() && observed == generation
+    }
+
     fn find(&self, kind: &str) -> Option<&Value> {
         self.conditions.iter().find(|condition| condition["type"] == kind)
     }
@@ -130,10 +140,10 @@ impl Status {
         reason: &str,
         message: &str,
         result: Option<&Value>,
-        now: &str,
+        at: Observation<'_>,
     ) {
         let since = self.find(kind).filter(|old| old["status"] == status);
-        let since = since.and_then(|old| old["lastTransitionTime"].as_str()).unwrap_or(now);
+        let since = since.and_then(|old| old["lastTransitionTime"].as_str()).unwrap_or(at.now);
         let mut condition = json!({
             "type": kind,
             "status": status,
@@ -141,6 +151,9 @@ impl Status {
             "message": message,
             "lastTransitionTime": since,
         });
+        if let Some(generation) = at.generation {
+            condition[OBSERVED_GENERATION] = json!(generation);
+        }
         if let Some(result) = result {
             condition["ansibleResult"] = result.clone();
         }
@@ -157,13 +170,14 @@ impl Status {
     }
 }
 
-/// Writes a verdict into the live status of an object, with what the play and others wrote there meanwhile. An object that
-/// is gone, or was made anew, is left alone.
+/// Writes a verdict on a generation into the live status of an object, with what the play and others wrote there meanwhile. An
+/// object that is gone, or was made anew, is left alone.
 pub(crate) async fn write(
     api: &Api<DynamicObject>,
     kind: &Kind,
     object: &DynamicObject,
     verdict: &Verdict,
+    generation: Option<i64>,
     context: &Context,
 ) -> kube::Result<()> {
     let name = context.name();
@@ -176,7 +190,7 @@ pub(crate) async fn write(
         }
         let before = Status::read(live.data.get("status"));
         let mut status = before.clone();
-        status.set(verdict, &now);
+        status.set(verdict, generation, &now);
         if status == before {
             return Ok(());
         }
@@ -215,7 +229,7 @@ mod tests {
     use super::*;
 
     fn set(status: &mut Status, verdict: Verdict, now: &str) -> Value {
-        status.set(&verdict, now);
+        status.set(&verdict, Some(3), now);
         status.clone().into_value()
     }
 
@@ -227,7 +241,7 @@ mod tests {
         let expected = json!({ "nodes": 3, "conditions": [
             { "type": "Mine", "status": "True" },
             { "type": "Running", "status": "True", "reason": "Running", "message": "Running reconciliation",
-                "lastTransitionTime": "t1" },
+                "lastTransitionTime": "t1", "observedGeneration": 3 },
         ]});
         assert_eq!(running, expected);
         let result = json!({ "ok": 1, "changed": 0, "skipped": 0, "failures": 0, "completion": "c" });
@@ -235,11 +249,12 @@ mod tests {
         assert_eq!(
             done["conditions"][1],
             json!({ "type": "Running", "status": "True", "reason": "Successful",
-                "message": "Awaiting next reconciliation", "lastTransitionTime": "t1", "ansibleResult": result })
+                "message": "Awaiting next reconciliation", "lastTransitionTime": "t1", "observedGeneration": 3, "ansibleResult": result })
         );
         assert_eq!(done["conditions"][2]["message"], "Last reconciliation succeeded");
         assert_eq!(done["conditions"][3]["status"], "False");
         assert!(status.is_successful());
+        assert!(status.observes(Some(3)) && !status.observes(Some(4)) && !status.observes(None));
         let failed = set(&mut status, Verdict::Failed { message: "no\nway".into(), result: None }, "t3");
         let states: Vec<_> = failed["conditions"].as_array().unwrap()[1..]
             .iter()
@@ -248,6 +263,12 @@ mod tests {
         assert_eq!(states, ["Running=False Running", "Successful=False ", "Failure=True Failed"]);
         assert_eq!(failed["conditions"][3]["message"], "no\nway");
         assert!(!status.is_successful());
+    }
+
+    #[test]
+    fn a_status_without_a_generation_observes_none() {
+        let status = Status::read(Some(&json!({ "conditions": [{ "type": RUNNING, "status": "True" }] })));
+        assert!(!status.observes(None) && !status.observes(Some(1)));
     }
 
     #[test]

@@ -172,8 +172,12 @@ impl Lab {
     /// Waits until the last run of the current generation ended well.
     pub(crate) async fn succeeded(&self, kind: &str, name: &str) -> Value {
         let is = |object: &Value| {
-            let done = condition(object, "Running").is_some_and(|one| one["reason"] == "Successful");
-            done && status_of(object, "Successful").as_deref() == Some("True")
+            let of = |kind: &str| {
+                condition(object, kind)
+                    .filter(|one| one["observedGeneration"] == object["metadata"]["generation"])
+            };
+            let done = of("Running").is_some_and(|one| one["reason"] == "Successful");
+            done && of("Successful").is_some_and(|one| one["status"] == "True")
         };
         self.until(kind, name, |object| object.is_some_and(is)).await.unwrap()
     }
@@ -234,9 +238,11 @@ impl Lab {
         }
     }
 
-    /// The value of the first metric whose line begins so; zero if there is none.
+    /// The value of the first metric whose line begins so; zero if there is none, or they are not served yet.
     pub(crate) fn metric(&self, start: &str) -> f64 {
-        let mut stream = TcpStream::connect_timeout(&self.metrics, Duration::from_secs(5)).unwrap();
+        let Ok(mut stream) = TcpStream::connect_timeout(&self.metrics, Duration::from_secs(5)) else {
+            return 0.0;
+        };
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
