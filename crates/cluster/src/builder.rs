@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use sha2::{Digest as _, Sha256};
@@ -200,83 +201,86 @@ impl Builder {
     /// # Errors
     /// Fails outside a tokio runtime, or if a certificate can't be made, the port can't be opened, the data directory can't be
     /// used or the metrics API can't be installed.
-    pub async fn start(self) -> Result<Cluster, Error> {
-        let runtime = tokio::runtime::Handle::try_current()?;
-        let mut builder = Server::builder();
-        let (authority, token) = match &self.data_directory {
-            None => (Authority::generate()?, draw_token()?),
-            Some(path) => {
-                let disk = Disk::open(path).await?;
-                let (records, identity) = disk.load()?;
-                let identity = match identity {
-                    Some(identity) => identity,
-                    None => create_identity(&disk)?,
-                };
-                builder = builder.restore(records).journal(disk.journal()?);
-                (Authority::restore(identity.certificate, &identity.key)?, identity.token)
+    pub fn start(self) -> BoxFuture<'static, Result<Cluster, Error>> {
+        Box::pin(async move {
+            let runtime = tokio::runtime::Handle::try_current()?;
+            let mut builder = Server::builder();
+            let (authority, token) = match &self.data_directory {
+                None => (Authority::generate()?, draw_token()?),
+                Some(path) => {
+                    let disk = Disk::open(path).await?;
+                    let (records, identity) = disk.load()?;
+                    let identity = match identity {
+                        Some(identity) => identity,
+                        None => create_identity(&disk)?,
+                    };
+                    builder = builder.restore(records).journal(disk.journal()?);
+                    (Authority::restore(identity.certificate, &identity.key)?, identity.token)
+                }
+            };
+            let authority = Arc::new(authority);
+            let origin: Arc<dyn Environment> = match (self.seed, self.virtual_time) {
+                (None, None) => Arc::new(SystemEnvironment),
+                (seed, start) => {
+                    let seed = seed.unwrap_or_else(|| SystemEnvironment.random());
+                    Arc::new(SeededEnvironment::new(start.unwrap_or(MILLENNIUM), seed))
+                }
+            };
+            if self.seed.is_none() {
+                builder = builder.signing_key(signing_key(&authority));
             }
-        };
-        let authority = Arc::new(authority);
-        let origin: Arc<dyn Environment> = match (self.seed, self.virtual_time) {
-            (None, None) => Arc::new(SystemEnvironment),
-            (seed, start) => {
-                let seed = seed.unwrap_or_else(|| SystemEnvironment.random());
-                Arc::new(SeededEnvironment::new(start.unwrap_or(MILLENNIUM), seed))
+            let services = Services::default();
+            let front_proxy = Authority::front_proxy()?;
+            let (certificate, key) = front_proxy.client(FRONT_PROXY, None)?;
+            let api_servers =
+                ApiServers::new(services.clone(), ClientCertificate::from_pem(&certificate, &key)?);
+            let options = (!self.parts.is_empty()).then(|| {
+                Arc::new(Options {
+                    parts: self.parts,
+                    nodes: self.nodes,
+                    heartbeats: self.heartbeats,
+                    pod_start_delay: self.pod_start_delay,
+                    pod_run_time: self.pod_run_time,
+                    pod_stop_delay: self.pod_stop_delay,
+                    missing_images: self.missing_images,
+                    authority: Arc::clone(&authority),
+                })
+            });
+            let mut parts = Parts {
+                builder,
+                clock: Arc::new(SteppedEnvironment::new(origin)),
+                authority,
+                token,
+                services,
+                api_servers,
+                webhooks: self.webhooks,
+                metrics: self.metrics,
+                records_access: self.record_access,
+                options,
+                saved: None,
+            };
+            let (server, accesses) = parts.build_server();
+            server.publish_authentication(&ClientAuthentication {
+                client_authorities: parts.authority.certificate().to_owned(),
+                request_headers: Some(RequestHeaderAuthentication::new(
+                    front_proxy.certificate(),
+                    vec![FRONT_PROXY.to_owned()],
+                )),
+            });
+            if let Some(path) = &self.data_directory {
+                // Readers see what every cluster has from the first moment on.
+                server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
             }
-        };
-        if self.seed.is_none() {
-            builder = builder.signing_key(signing_key(&authority));
-        }
-        let services = Services::default();
-        let front_proxy = Authority::front_proxy()?;
-        let (certificate, key) = front_proxy.client(FRONT_PROXY, None)?;
-        let api_servers = ApiServers::new(services.clone(), ClientCertificate::from_pem(&certificate, &key)?);
-        let options = (!self.parts.is_empty()).then(|| {
-            Arc::new(Options {
-                parts: self.parts,
-                nodes: self.nodes,
-                heartbeats: self.heartbeats,
-                pod_start_delay: self.pod_start_delay,
-                pod_run_time: self.pod_run_time,
-                pod_stop_delay: self.pod_stop_delay,
-                missing_images: self.missing_images,
-                authority: Arc::clone(&authority),
-            })
-        });
-        let mut parts = Parts {
-            builder,
-            clock: Arc::new(SteppedEnvironment::new(origin)),
-            authority,
-            token,
-            services,
-            api_servers,
-            webhooks: self.webhooks,
-            metrics: self.metrics,
-            records_access: self.record_access,
-            options,
-            saved: None,
-        };
-        let (server, accesses) = parts.build_server();
-        server.publish_authentication(&ClientAuthentication {
-            client_authorities: parts.authority.certificate().to_owned(),
-            request_headers: Some(RequestHeaderAuthentication::new(
-                front_proxy.certificate(),
-                vec![FRONT_PROXY.to_owned()],
-            )),
-        });
-        if let Some(path) = &self.data_directory {
-            // Readers see what every cluster has from the first moment on.
-            server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
-        }
-        if self.metrics {
-            let installer = UserService::unrestricted(server.service(), User::admin());
-            metrics::install(&Client::new(installer, "default")).await?;
-        }
-        let listener = match self.listen {
-            Some(wanted) => Some(Listener::bind(wanted, &parts.authority).await?),
-            None => None,
-        };
-        Ok(parts.start(&runtime, server, accesses, listener))
+            if self.metrics {
+                let installer = UserService::unrestricted(server.service(), User::admin());
+                metrics::install(&Client::new(installer, "default")).await?;
+            }
+            let listener = match self.listen {
+                Some(wanted) => Some(Listener::bind(wanted, &parts.authority).await?),
+                None => None,
+            };
+            Ok(parts.start(&runtime, server, accesses, listener))
+        })
     }
 }
 

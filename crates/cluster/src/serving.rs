@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use futures::future::BoxFuture;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use steersman_apiserver::{ClientAuthentication, RequestHeaderAuthentication};
 use tokio::task::JoinHandle;
@@ -87,15 +88,17 @@ impl Cluster {
     ///
     /// # Errors
     /// Fails if the port can't be opened, or certificates and key are not PEM or do not fit together.
-    pub async fn serve(&self, serving: &Serving) -> Result<Served, Error> {
-        let listener = Listener::bind_with(serving).await?;
-        self.server().publish_authentication(&ClientAuthentication {
-            client_authorities: serving.client_authorities.clone(),
-            request_headers: serving.request_headers.clone(),
-        });
-        let address = listener.address;
-        let task = tokio::spawn(listener.serve(self.server().service(), self.activity()));
-        Ok(Served { address, task })
+    pub fn serve<'a>(&'a self, serving: &'a Serving) -> BoxFuture<'a, Result<Served, Error>> {
+        Box::pin(async move {
+            let listener = Listener::bind_with(serving).await?;
+            self.server().publish_authentication(&ClientAuthentication {
+                client_authorities: serving.client_authorities.clone(),
+                request_headers: serving.request_headers.clone(),
+            });
+            let address = listener.address;
+            let task = tokio::spawn(listener.serve(self.server().service(), self.activity()));
+            Ok(Served { address, task })
+        })
     }
 }
 

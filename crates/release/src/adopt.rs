@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use steersman_chart::Rendered;
 
@@ -17,21 +18,28 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if an object of the release is there and does not carry its ownership.
-    pub async fn adopt(&self, unverified: &Release, rendered: Release, options: &Options) -> Result<Release> {
-        let mut release = rendered;
-        release.version = unverified.version;
-        release.labels.clone_from(&options.labels);
-        let plan = self.plan(&release, &[]).await?;
-        self.check_ownership("update", &release, &plan)?;
-        release.info.first_deployed = unverified.info.first_deployed;
-        release.info.last_deployed = unverified.info.last_deployed;
-        release.info.status = Status::Deployed;
-        release.info.description = "Adopted: the record was written by another program".into();
-        // Without a key a record never becomes ours, and would be written at each start.
-        if self.storage.signs() {
-            self.storage.update(&release).await?;
-        }
-        Ok(release)
+    pub fn adopt<'a>(
+        &'a self,
+        unverified: &'a Release,
+        rendered: Release,
+        options: &'a Options,
+    ) -> BoxFuture<'a, Result<Release>> {
+        Box::pin(async move {
+            let mut release = rendered;
+            release.version = unverified.version;
+            release.labels.clone_from(&options.labels);
+            let plan = self.plan(&release, &[]).await?;
+            self.check_ownership("update", &release, &plan)?;
+            release.info.first_deployed = unverified.info.first_deployed;
+            release.info.last_deployed = unverified.info.last_deployed;
+            release.info.status = Status::Deployed;
+            release.info.description = "Adopted: the record was written by another program".into();
+            // Without a key a record never becomes ours, and would be written at each start.
+            if self.storage.signs() {
+                self.storage.update(&release).await?;
+            }
+            Ok(release)
+        })
     }
 
     /// Keeps what templates drew at random as it is in the objects of the release that are in the cluster.

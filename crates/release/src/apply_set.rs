@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
@@ -78,37 +79,41 @@ impl ApplySet {
     ///
     /// # Errors
     /// Fails if an object is refused, or if definitions are not served in time.
-    pub async fn apply(&self, objects: Vec<Value>) -> Result<Vec<Object>> {
-        let id = self.id();
-        let (first, rest): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(comes_first);
-        let mut applied = self.apply_labelled(first, &id).await?;
-        self.until_ready(&applied, ESTABLISH).await?;
-        let before = self.parent_kinds().await?;
-        let mut wanted: BTreeSet<String> = applied.iter().map(|object| group_kind(&object.id)).collect();
-        wanted.extend(rest.iter().map(group_kind_of));
-        // What is about to be applied is noted down first, so that a run that breaks off leaves nothing that is not found.
-        self.write_parent(&before.union(&wanted).cloned().collect(), &id).await?;
-        applied.extend(self.apply_labelled(rest, &id).await?);
-        let keep: BTreeSet<ObjectId> = applied.iter().map(|object| object.id.clone()).collect();
-        for member in
-            self.members(&before, &id).await?.into_iter().filter(|member| !keep.contains(&member.id))
-        {
-            self.delete(&member).await?;
-        }
-        self.write_parent(&wanted, &id).await?;
-        Ok(applied)
+    pub fn apply(&self, objects: Vec<Value>) -> BoxFuture<'_, Result<Vec<Object>>> {
+        Box::pin(async move {
+            let id = self.id();
+            let (first, rest): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(comes_first);
+            let mut applied = self.apply_labelled(first, &id).await?;
+            self.until_ready(&applied, ESTABLISH).await?;
+            let before = self.parent_kinds().await?;
+            let mut wanted: BTreeSet<String> = applied.iter().map(|object| group_kind(&object.id)).collect();
+            wanted.extend(rest.iter().map(group_kind_of));
+            // What is about to be applied is noted down first, so that a run that breaks off leaves nothing that is not found.
+            self.write_parent(&before.union(&wanted).cloned().collect(), &id).await?;
+            applied.extend(self.apply_labelled(rest, &id).await?);
+            let keep: BTreeSet<ObjectId> = applied.iter().map(|object| object.id.clone()).collect();
+            for member in
+                self.members(&before, &id).await?.into_iter().filter(|member| !keep.contains(&member.id))
+            {
+                self.delete(&member).await?;
+            }
+            self.write_parent(&wanted, &id).await?;
+            Ok(applied)
+        })
     }
 
     /// Applies objects without making them members of the set: nothing is pruned. Gives all that were applied.
     ///
     /// # Errors
     /// As [`ApplySet::apply`].
-    pub async fn apply_only(&self, objects: Vec<Value>) -> Result<Vec<Object>> {
-        let applied = self.apply_all(objects).await?;
-        let definitions: Vec<Object> =
-            applied.iter().filter(|object| comes_first(&object.content)).cloned().collect();
-        self.until_ready(&definitions, ESTABLISH).await?;
-        Ok(applied)
+    pub fn apply_only(&self, objects: Vec<Value>) -> BoxFuture<'_, Result<Vec<Object>>> {
+        Box::pin(async move {
+            let applied = self.apply_all(objects).await?;
+            let definitions: Vec<Object> =
+                applied.iter().filter(|object| comes_first(&object.content)).cloned().collect();
+            self.until_ready(&definitions, ESTABLISH).await?;
+            Ok(applied)
+        })
     }
 
     async fn apply_labelled(&self, mut objects: Vec<Value>, id: &str) -> Result<Vec<Object>> {
@@ -220,41 +225,44 @@ impl ApplySet {
     ///
     /// # Errors
     /// Fails if an object cannot be deleted, or is not gone in time; the error says which finalizers are in the way.
-    pub async fn delete_all(
+    pub fn delete_all(
         &self,
         objects: Vec<Value>,
         keep_definitions: bool,
         timeout: Duration,
-    ) -> Result<usize> {
-        let deadline = Instant::now() + timeout;
-        let id = self.id();
-        let kinds = self.parent_kinds().await?;
-        let mut all = self.members(&kinds, &id).await?;
-        for content in objects {
-            let (api_version, kind) = (text(&content, "apiVersion"), text(&content, "kind"));
-            if self.kinds.find_opt(&api_version, &kind).await?.is_none() {
-                continue;
+    ) -> BoxFuture<'_, Result<usize>> {
+        Box::pin(async move {
+            let deadline = Instant::now() + timeout;
+            let id = self.id();
+            let kinds = self.parent_kinds().await?;
+            let mut all = self.members(&kinds, &id).await?;
+            for content in objects {
+                let (api_version, kind) = (text(&content, "apiVersion"), text(&content, "kind"));
+                if self.kinds.find_opt(&api_version, &kind).await?.is_none() {
+                    continue;
+                }
+                let object = resolve(content, &self.namespace, &self.kinds).await?;
+                if !all.iter().any(|known| known.id == object.id) {
+                    all.push(object);
+                }
             }
-            let object = resolve(content, &self.namespace, &self.kinds).await?;
-            if !all.iter().any(|known| known.id == object.id) {
-                all.push(object);
+            if keep_definitions {
+                all.retain(|object| !is_definition(&object.content));
             }
-        }
-        if keep_definitions {
-            all.retain(|object| !is_definition(&object.content));
-        }
-        let (definitions, rest): (Vec<Object>, Vec<Object>) =
-            all.into_iter().partition(|object| is_definition(&object.content));
-        let count = self.delete_each(&definitions, deadline).await?;
-        let (last, first): (Vec<Object>, Vec<Object>) =
-            rest.into_iter().partition(|object| object.id.kind == "Namespace" && object.id.group.is_empty());
-        let mut count = count + self.delete_each(&first, deadline).await?;
-        if !last.iter().any(|object| object.id.name == self.namespace) && !kinds.is_empty() {
-            let parent = self.parents().delete(&self.name, &DeleteParams::default()).await;
-            parent.map(drop).map_err(Error::object(format!("ConfigMap/{}", self.name)))?;
-        }
-        count += self.delete_each(&last, deadline).await?;
-        Ok(count)
+            let (definitions, rest): (Vec<Object>, Vec<Object>) =
+                all.into_iter().partition(|object| is_definition(&object.content));
+            let count = self.delete_each(&definitions, deadline).await?;
+            let (last, first): (Vec<Object>, Vec<Object>) = rest
+                .into_iter()
+                .partition(|object| object.id.kind == "Namespace" && object.id.group.is_empty());
+            let mut count = count + self.delete_each(&first, deadline).await?;
+            if !last.iter().any(|object| object.id.name == self.namespace) && !kinds.is_empty() {
+                let parent = self.parents().delete(&self.name, &DeleteParams::default()).await;
+                parent.map(drop).map_err(Error::object(format!("ConfigMap/{}", self.name)))?;
+            }
+            count += self.delete_each(&last, deadline).await?;
+            Ok(count)
+        })
     }
 
     async fn delete_each(&self, objects: &[Object], deadline: Instant) -> Result<usize> {
@@ -332,8 +340,10 @@ impl ApplySet {
     ///
     /// # Errors
     /// Fails if one will not become ready, or does not in time.
-    pub async fn until_ready(&self, objects: &[Object], timeout: Duration) -> Result<()> {
-        wait::until(objects, timeout, &self.reporter, |object| self.readiness(object)).await
+    pub fn until_ready<'a>(&'a self, objects: &'a [Object], timeout: Duration) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            wait::until(objects, timeout, &self.reporter, |object| self.readiness(object)).await
+        })
     }
 
     /// The readiness of an object, with the reason of its pods where it waits for them.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::BoxFuture;
 use serde_json::{Map, Number, Value};
 use steersman_chart::{Chart, Values};
 use steersman_formats::quantity::Quantity;
@@ -20,17 +21,19 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if the chart does not render.
-    pub async fn candidate(
-        &self,
-        current: &Release,
-        chart: &Chart,
-        values: &Values,
-        options: &Options,
-    ) -> Result<Release> {
-        Ok(self
-            .next_revision(current, current.version.saturating_add(1), chart, values, options)
-            .await?
-            .release)
+    pub fn candidate<'a>(
+        &'a self,
+        current: &'a Release,
+        chart: &'a Chart,
+        values: &'a Values,
+        options: &'a Options,
+    ) -> BoxFuture<'a, Result<Release>> {
+        Box::pin(async move {
+            Ok(self
+                .next_revision(current, current.version.saturating_add(1), chart, values, options)
+                .await?
+                .release)
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{StreamExt as _, stream};
 use kube::api::{DynamicObject, PropagationPolicy};
 use serde_json::{Value, json};
@@ -161,27 +162,29 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if the manifest does not parse, or the cluster does not have a kind.
-    pub async fn objects(&self, release: &Release) -> Result<Vec<Object>> {
-        self.targets(release).await
+    pub fn objects<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Vec<Object>>> {
+        Box::pin(async move { self.targets(release).await })
     }
 
     /// Writes an object of a release again, for drift correction. Returns the outcome and the live object.
     ///
     /// # Errors
     /// Fails if the cluster refuses it.
-    pub async fn enforce(&self, object: &Object) -> Result<(Outcome, DynamicObject)> {
-        let writer = self.writer();
-        let live = writer.live(object).await?;
-        let written = writer.write(object, Some(&object.content), live).await;
-        let Err(Error::Object { source, .. }) = &written else { return written };
-        if code(source) != Some(422) {
-            return written;
-        }
-        // A merge keeps what others added to a list, which may not go together with what belongs there: two ports of one name.
-        match writer.overwrite(object).await {
-            Ok(now) => Ok((Outcome::Changed, now)),
-            Err(_) => written,
-        }
+    pub fn enforce<'a>(&'a self, object: &'a Object) -> BoxFuture<'a, Result<(Outcome, DynamicObject)>> {
+        Box::pin(async move {
+            let writer = self.writer();
+            let live = writer.live(object).await?;
+            let written = writer.write(object, Some(&object.content), live).await;
+            let Err(Error::Object { source, .. }) = &written else { return written };
+            if code(source) != Some(422) {
+                return written;
+            }
+            // A merge keeps what others added to a list, which may not go together with what belongs there: two ports of one name.
+            match writer.overwrite(object).await {
+                Ok(now) => Ok((Outcome::Changed, now)),
+                Err(_) => written,
+            }
+        })
     }
 
     /// Makes sure that objects which are there may be taken.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use futures::future::BoxFuture;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
@@ -103,22 +104,30 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if the chart does not render, or the cluster would refuse an object.
-    pub async fn diff(&self, name: &str, chart: &Chart, values: &Values, options: &Options) -> Result<Diff> {
-        let dry = Options { dry_run: Some(options.dry_run.unwrap_or(DryRun::Server)), ..options.clone() };
-        let (release, plan) = match self.upgradable(name).await {
-            Ok(revisions) => {
-                let prepared = self.prepare_upgrade(name, chart, values, &dry, revisions).await?;
-                (prepared.release, prepared.plan)
-            }
-            Err(Error::NotDeployed { .. }) => {
-                let release = self.install(name, chart, values, &dry).await?;
-                let plan = self.plan(&release, &[]).await?;
-                (release, plan)
-            }
-            Err(error) => return Err(error),
-        };
-        let objects = self.compare(name, &plan).await?;
-        Ok(Diff { release, objects })
+    pub fn diff<'a>(
+        &'a self,
+        name: &'a str,
+        chart: &'a Chart,
+        values: &'a Values,
+        options: &'a Options,
+    ) -> BoxFuture<'a, Result<Diff>> {
+        Box::pin(async move {
+            let dry = Options { dry_run: Some(options.dry_run.unwrap_or(DryRun::Server)), ..options.clone() };
+            let (release, plan) = match self.upgradable(name).await {
+                Ok(revisions) => {
+                    let prepared = self.prepare_upgrade(name, chart, values, &dry, revisions).await?;
+                    (prepared.release, prepared.plan)
+                }
+                Err(Error::NotDeployed { .. }) => {
+                    let release = self.install(name, chart, values, &dry).await?;
+                    let plan = self.plan(&release, &[]).await?;
+                    (release, plan)
+                }
+                Err(error) => return Err(error),
+            };
+            let objects = self.compare(name, &plan).await?;
+            Ok(Diff { release, objects })
+        })
     }
 
     async fn compare(&self, release: &str, plan: &Plan) -> Result<Vec<ObjectChange>> {

@@ -1,5 +1,6 @@
 //! Installing a release.
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use steersman_chart::{Chart, HookEvent, Rendered, Values};
@@ -29,25 +30,27 @@ impl Releases {
     /// # Errors
     /// Fails if the name is taken, the chart does not render, or the cluster refuses an object. Once a revision is
     /// recorded, a failure is [`Error::Failed`] and the record says so.
-    pub async fn install(
-        &self,
-        name: &str,
-        chart: &Chart,
-        values: &Values,
-        options: &Options,
-    ) -> Result<Release> {
-        check_name(name)?;
-        if storage::has_system_labels(&options.labels) {
-            return Err(Error::SystemLabels);
-        }
-        let mut revisions = Vec::new();
-        let mut this = self.clone();
-        if options.dry_run.is_none() {
-            revisions = self.storage.revisions(name).await?;
-            this = self.recovered(&mut revisions).await?;
-            check_available(&revisions, options.replace || this.recovering)?;
-        }
-        this.install_over(name, chart, values, options, revisions).await
+    pub fn install<'a>(
+        &'a self,
+        name: &'a str,
+        chart: &'a Chart,
+        values: &'a Values,
+        options: &'a Options,
+    ) -> BoxFuture<'a, Result<Release>> {
+        Box::pin(async move {
+            check_name(name)?;
+            if storage::has_system_labels(&options.labels) {
+                return Err(Error::SystemLabels);
+            }
+            let mut revisions = Vec::new();
+            let mut this = self.clone();
+            if options.dry_run.is_none() {
+                revisions = self.storage.revisions(name).await?;
+                this = self.recovered(&mut revisions).await?;
+                check_available(&revisions, options.replace || this.recovering)?;
+            }
+            this.install_over(name, chart, values, options, revisions).await
+        })
     }
 
     /// Installs over what is left of revisions that failed or were uninstalled.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use kube::Client;
 use kube::api::ApiResource;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
@@ -44,8 +45,8 @@ impl Kinds {
     ///
     /// # Errors
     /// Fails if the cluster cannot be asked.
-    pub async fn capabilities(&self) -> Result<Capabilities> {
-        Ok(self.discovered().await?.capabilities.clone())
+    pub fn capabilities(&self) -> BoxFuture<'_, Result<Capabilities>> {
+        Box::pin(async move { Ok(self.discovered().await?.capabilities.clone()) })
     }
 
     /// The kind of that name and version. What is not known is asked for once more: a definition may be new.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use futures::future::BoxFuture;
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use serde_json::{Map, Value, json};
@@ -154,32 +155,44 @@ fn flatten_lists(document: Value, found: &mut Vec<Value>) -> Result<()> {
 }
 
 /// The objects of a manifest, with where they go. Those without a namespace go to the release's.
-pub async fn parse(manifest: &str, namespace: &str, kinds: &Kinds) -> Result<Vec<Object>> {
-    let mut objects = Vec::new();
-    for document in documents(manifest)? {
-        objects.push(resolve(document, namespace, kinds).await?);
-    }
-    Ok(objects)
+pub fn parse<'a>(
+    manifest: &'a str,
+    namespace: &'a str,
+    kinds: &'a Kinds,
+) -> BoxFuture<'a, Result<Vec<Object>>> {
+    Box::pin(async move {
+        let mut objects = Vec::new();
+        for document in documents(manifest)? {
+            objects.push(resolve(document, namespace, kinds).await?);
+        }
+        Ok(objects)
+    })
 }
 
 /// As [`parse`], leaving out objects of kinds that the cluster no longer has: there can be none of them.
-pub async fn parse_known(manifest: &str, namespace: &str, kinds: &Kinds) -> Result<Vec<Object>> {
-    let mut objects = Vec::new();
-    let mut asked = false;
-    for document in documents(manifest)? {
-        let (api_version, kind) = type_of(&document)?;
-        let mut found = kinds.find_known(&api_version, &kind).await?;
-        // Once is enough: a manifest may name any number of kinds that never were.
-        if found.is_none() && !asked {
-            asked = true;
-            found = kinds.find_opt(&api_version, &kind).await?;
+pub fn parse_known<'a>(
+    manifest: &'a str,
+    namespace: &'a str,
+    kinds: &'a Kinds,
+) -> BoxFuture<'a, Result<Vec<Object>>> {
+    Box::pin(async move {
+        let mut objects = Vec::new();
+        let mut asked = false;
+        for document in documents(manifest)? {
+            let (api_version, kind) = type_of(&document)?;
+            let mut found = kinds.find_known(&api_version, &kind).await?;
+            // Once is enough: a manifest may name any number of kinds that never were.
+            if found.is_none() && !asked {
+                asked = true;
+                found = kinds.find_opt(&api_version, &kind).await?;
+            }
+            match found {
+                Some(found) => objects.push(with_namespace(document, namespace, found)),
+                None => tracing::debug!(kind, api_version, "the cluster no longer has this kind"),
+            }
         }
-        match found {
-            Some(found) => objects.push(with_namespace(document, namespace, found)),
-            None => tracing::debug!(kind, api_version, "the cluster no longer has this kind"),
-        }
-    }
-    Ok(objects)
+        Ok(objects)
+    })
 }
 
 /// An object with where it goes.

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use futures::future::BoxFuture;
 use kube::api::PropagationPolicy;
 use serde_json::json;
 
@@ -117,30 +118,34 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if the cluster cannot be asked. What still cannot be deleted is no failure.
-    pub async fn delete_leftovers(&self, release: &mut Release) -> Result<()> {
-        if release.undeleted.is_empty() {
-            return Ok(());
-        }
-        let objects = self.undeleted(release).await?;
-        let left = self.prune(&release.name, &objects, &[]).await;
-        if left != release.undeleted {
-            release.undeleted = left;
-            self.storage.update(release).await?;
-        }
-        Ok(())
+    pub fn delete_leftovers<'a>(&'a self, release: &'a mut Release) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if release.undeleted.is_empty() {
+                return Ok(());
+            }
+            let objects = self.undeleted(release).await?;
+            let left = self.prune(&release.name, &objects, &[]).await;
+            if left != release.undeleted {
+                release.undeleted = left;
+                self.storage.update(release).await?;
+            }
+            Ok(())
+        })
     }
 
     /// The objects of a release that are still in the cluster, apart from those that stay.
     ///
     /// # Errors
     /// Fails if the manifest does not parse, or the cluster cannot be asked.
-    pub async fn remaining(&self, release: &Release) -> Result<Vec<ObjectId>> {
-        let mut objects = self.listed(release).await?;
-        objects.retain(|object| !object.is_kept());
-        let live = self.live(&objects).await?;
-        let left = objects.into_iter().zip(live).filter(|(_, live)| {
-            live.as_ref().is_some_and(|live| self.may_delete(&json!(live), &release.name))
-        });
-        Ok(left.map(|(object, _)| object.id).collect())
+    pub fn remaining<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Vec<ObjectId>>> {
+        Box::pin(async move {
+            let mut objects = self.listed(release).await?;
+            objects.retain(|object| !object.is_kept());
+            let live = self.live(&objects).await?;
+            let left = objects.into_iter().zip(live).filter(|(_, live)| {
+                live.as_ref().is_some_and(|live| self.may_delete(&json!(live), &release.name))
+            });
+            Ok(left.map(|(object, _)| object.id).collect())
+        })
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -321,21 +322,23 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if the cluster cannot be asked.
-    pub async fn revisions(&self, name: &str) -> Result<Vec<Revision>> {
-        self.storage.revisions(name).await
+    pub fn revisions<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<Revision>>> {
+        Box::pin(async move { self.storage.revisions(name).await })
     }
 
     /// A revision of a release, the latest by default.
     ///
     /// # Errors
     /// Fails if there is none, or it cannot be read.
-    pub async fn get(&self, name: &str, revision: Option<i64>) -> Result<Release> {
-        check_name(name)?;
-        let version = match revision.filter(|revision| *revision > 0) {
-            Some(revision) => revision,
-            None => self.last(name).await?.version,
-        };
-        self.storage.get(name, version).await
+    pub fn get<'a>(&'a self, name: &'a str, revision: Option<i64>) -> BoxFuture<'a, Result<Release>> {
+        Box::pin(async move {
+            check_name(name)?;
+            let version = match revision.filter(|revision| *revision > 0) {
+                Some(revision) => revision,
+                None => self.last(name).await?.version,
+            };
+            self.storage.get(name, version).await
+        })
     }
 
     /// All revisions of a release with their records, oldest first.
@@ -364,13 +367,15 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if there is none, or one cannot be read.
-    pub async fn history(&self, name: &str) -> Result<Vec<Release>> {
-        check_name(name)?;
-        let revisions = self.storage.revisions(name).await?;
-        if revisions.is_empty() {
-            return Err(Error::NotFound { name: name.to_owned() });
-        }
-        self.storage.get_all(&revisions).await
+    pub fn history<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<Release>>> {
+        Box::pin(async move {
+            check_name(name)?;
+            let revisions = self.storage.revisions(name).await?;
+            if revisions.is_empty() {
+                return Err(Error::NotFound { name: name.to_owned() });
+            }
+            self.storage.get_all(&revisions).await
+        })
     }
 
     /// The latest revision of each release, by name. `selector` chooses among labels; `everywhere` looks into all
@@ -378,28 +383,34 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if the cluster cannot be asked. Records that are none are left out.
-    pub async fn list(&self, selector: Option<&str>, everywhere: bool) -> Result<Vec<Release>> {
-        let storage = if everywhere {
-            Storage::new(self.client.clone(), None, self.kind)
-        } else {
-            self.storage.clone()
-        };
-        let selector = match selector.filter(|selector| !selector.is_empty()) {
-            Some(selector) => format!("owner=helm,{selector}"),
-            None => "owner=helm".to_owned(),
-        };
-        let mut latest: BTreeMap<(String, String), Revision> = BTreeMap::new();
-        for revision in storage.query(&selector).await? {
-            let key = (revision.name.clone(), revision.namespace.clone());
-            match latest.get(&key) {
-                Some(known) if known.version > revision.version => {}
-                _ => {
-                    latest.insert(key, revision);
+    pub fn list<'a>(
+        &'a self,
+        selector: Option<&'a str>,
+        everywhere: bool,
+    ) -> BoxFuture<'a, Result<Vec<Release>>> {
+        Box::pin(async move {
+            let storage = if everywhere {
+                Storage::new(self.client.clone(), None, self.kind)
+            } else {
+                self.storage.clone()
+            };
+            let selector = match selector.filter(|selector| !selector.is_empty()) {
+                Some(selector) => format!("owner=helm,{selector}"),
+                None => "owner=helm".to_owned(),
+            };
+            let mut latest: BTreeMap<(String, String), Revision> = BTreeMap::new();
+            for revision in storage.query(&selector).await? {
+                let key = (revision.name.clone(), revision.namespace.clone());
+                match latest.get(&key) {
+                    Some(known) if known.version > revision.version => {}
+                    _ => {
+                        latest.insert(key, revision);
+                    }
                 }
             }
-        }
-        let latest: Vec<Revision> = latest.into_values().collect();
-        storage.get_all(&latest).await
+            let latest: Vec<Revision> = latest.into_values().collect();
+            storage.get_all(&latest).await
+        })
     }
 
     async fn last(&self, name: &str) -> Result<Revision> {

@@ -1,5 +1,6 @@
 //! Rolling a release back.
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use steersman_chart::HookEvent;
 
@@ -67,62 +68,68 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if there is no such revision, or the cluster refuses an object.
-    pub async fn rollback(&self, name: &str, options: &RollbackOptions) -> Result<Release> {
-        check_name(name)?;
-        if options.revision.is_some_and(|revision| revision < 0) {
-            return Err(Error::InvalidRevision);
-        }
-        let mut revisions = self.storage.revisions(name).await?;
-        let this = if options.dry_run { self.clone() } else { self.recovered(&mut revisions).await? };
-        let last = revisions.last().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
-        let wanted = options.revision.filter(|revision| *revision > 0).unwrap_or(last.version - 1);
-        if !revisions.iter().any(|revision| revision.version == wanted) {
-            return Err(Error::NoSuchRevision(wanted));
-        }
-        let earlier = this.storage.get(name, wanted).await?;
-        if earlier.unverified {
-            return Err(Error::Unverified(wanted));
-        }
-        let current = this.storage.get(name, last.version).await?;
-        let mut hooks = earlier.hooks;
-        hooks.iter_mut().for_each(|hook| hook.last_run = HookExecution::default());
-        let release = Release {
-            name: name.to_owned(),
-            namespace: self.namespace.clone(),
-            chart: earlier.chart,
-            config: earlier.config,
-            info: Info {
-                first_deployed: current.info.first_deployed,
-                last_deployed: Some(Timestamp::now()),
-                status: Status::PendingRollback,
-                notes: earlier.info.notes,
-                description: format!("Rollback to {wanted}"),
-                ..Info::default()
-            },
-            version: next_version(&revisions)?,
-            labels: earlier.labels,
-            manifest: earlier.manifest,
-            hooks,
-            ..Release::default()
-        };
-        if options.dry_run {
-            return Ok(release);
-        }
-        let plan = this.plan(&release, &revisions).await?;
-        this.remove_least_recent(&revisions, options.history_max.0).await?;
-        let deploy = Options {
-            wait: options.wait,
-            wait_for_jobs: options.wait_for_jobs,
-            timeout: options.timeout,
-            disable_hooks: options.disable_hooks,
-            cleanup_on_fail: options.cleanup_on_fail,
-            ..Options::default()
-        };
-        let description = release.info.description.clone();
-        let prepared = Prepared { release, plan, revisions };
-        match this.deploy(prepared, &OPERATION, &deploy, description).await? {
-            DeployOutcome::Deployed(release) => Ok(*release),
-            DeployOutcome::Failed(failed) => Err(failed.into_error(None)),
-        }
+    pub fn rollback<'a>(
+        &'a self,
+        name: &'a str,
+        options: &'a RollbackOptions,
+    ) -> BoxFuture<'a, Result<Release>> {
+        Box::pin(async move {
+            check_name(name)?;
+            if options.revision.is_some_and(|revision| revision < 0) {
+                return Err(Error::InvalidRevision);
+            }
+            let mut revisions = self.storage.revisions(name).await?;
+            let this = if options.dry_run { self.clone() } else { self.recovered(&mut revisions).await? };
+            let last = revisions.last().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
+            let wanted = options.revision.filter(|revision| *revision > 0).unwrap_or(last.version - 1);
+            if !revisions.iter().any(|revision| revision.version == wanted) {
+                return Err(Error::NoSuchRevision(wanted));
+            }
+            let earlier = this.storage.get(name, wanted).await?;
+            if earlier.unverified {
+                return Err(Error::Unverified(wanted));
+            }
+            let current = this.storage.get(name, last.version).await?;
+            let mut hooks = earlier.hooks;
+            hooks.iter_mut().for_each(|hook| hook.last_run = HookExecution::default());
+            let release = Release {
+                name: name.to_owned(),
+                namespace: self.namespace.clone(),
+                chart: earlier.chart,
+                config: earlier.config,
+                info: Info {
+                    first_deployed: current.info.first_deployed,
+                    last_deployed: Some(Timestamp::now()),
+                    status: Status::PendingRollback,
+                    notes: earlier.info.notes,
+                    description: format!("Rollback to {wanted}"),
+                    ..Info::default()
+                },
+                version: next_version(&revisions)?,
+                labels: earlier.labels,
+                manifest: earlier.manifest,
+                hooks,
+                ..Release::default()
+            };
+            if options.dry_run {
+                return Ok(release);
+            }
+            let plan = this.plan(&release, &revisions).await?;
+            this.remove_least_recent(&revisions, options.history_max.0).await?;
+            let deploy = Options {
+                wait: options.wait,
+                wait_for_jobs: options.wait_for_jobs,
+                timeout: options.timeout,
+                disable_hooks: options.disable_hooks,
+                cleanup_on_fail: options.cleanup_on_fail,
+                ..Options::default()
+            };
+            let description = release.info.description.clone();
+            let prepared = Prepared { release, plan, revisions };
+            match this.deploy(prepared, &OPERATION, &deploy, description).await? {
+                DeployOutcome::Deployed(release) => Ok(*release),
+                DeployOutcome::Failed(failed) => Err(failed.into_error(None)),
+            }
+        })
     }
 }

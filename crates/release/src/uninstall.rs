@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use futures::future::BoxFuture;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::api::PropagationPolicy;
@@ -90,75 +91,82 @@ impl Releases {
     ///
     /// # Errors
     /// Fails if there is no such release, a hook fails, or the cluster refuses to delete something.
-    pub async fn uninstall(&self, name: &str, options: &UninstallOptions) -> Result<Uninstalled> {
-        check_name(name)?;
-        if options.dry_run {
-            return Ok(Uninstalled { release: self.get(name, None).await?, kept: Vec::new() });
-        }
-        let mut revisions = self.storage.revisions(name).await?;
-        let mut this = self.recovered(&mut revisions).await?;
-        if revisions.is_empty() {
-            let rendered =
-                options.rendered.as_ref().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
-            revisions = this.record_again(name, rendered).await?;
-        }
-        let last = revisions.last().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
-        let mut release = this.storage.get(name, last.version).await?;
-        match release.info.status {
-            Status::Uninstalled if release.unverified => {
-                // Objects of the release may be there all the same.
-                let prior_releases = this.prior_releases_and_rendered(&revisions, options).await?;
-                let (_, kept) = this.delete_objects(name, &prior_releases, options).await?;
-                this.delete_records(&revisions).await?;
-                return Ok(Uninstalled { release, kept });
+    pub fn uninstall<'a>(
+        &'a self,
+        name: &'a str,
+        options: &'a UninstallOptions,
+    ) -> BoxFuture<'a, Result<Uninstalled>> {
+        Box::pin(async move {
+            check_name(name)?;
+            if options.dry_run {
+                return Ok(Uninstalled { release: self.get(name, None).await?, kept: Vec::new() });
             }
-            Status::Uninstalled if options.keep_history => {
-                return Err(Error::AlreadyDeleted(name.to_owned()));
+            let mut revisions = self.storage.revisions(name).await?;
+            let mut this = self.recovered(&mut revisions).await?;
+            if revisions.is_empty() {
+                let rendered =
+                    options.rendered.as_ref().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
+                revisions = this.record_again(name, rendered).await?;
             }
-            Status::Uninstalled => {
-                this.delete_records(&revisions).await?;
-                return Ok(Uninstalled { release, kept: Vec::new() });
+            let last = revisions.last().ok_or_else(|| Error::NotFound { name: name.to_owned() })?;
+            let mut release = this.storage.get(name, last.version).await?;
+            match release.info.status {
+                Status::Uninstalled if release.unverified => {
+                    // Objects of the release may be there all the same.
+                    let prior_releases = this.prior_releases_and_rendered(&revisions, options).await?;
+                    let (_, kept) = this.delete_objects(name, &prior_releases, options).await?;
+                    this.delete_records(&revisions).await?;
+                    return Ok(Uninstalled { release, kept });
+                }
+                Status::Uninstalled if options.keep_history => {
+                    return Err(Error::AlreadyDeleted(name.to_owned()));
+                }
+                Status::Uninstalled => {
+                    this.delete_records(&revisions).await?;
+                    return Ok(Uninstalled { release, kept: Vec::new() });
+                }
+                Status::Uninstalling => this.recovering = true,
+                _ => {}
             }
-            Status::Uninstalling => this.recovering = true,
-            _ => {}
-        }
-        let prior_releases = this.prior_releases_and_rendered(&revisions, options).await?;
-        if release.unverified {
-            release.hooks =
-                options.rendered.as_ref().map_or_else(Vec::new, |rendered| rendered.hooks.clone());
-        }
-        release.info.status = Status::Uninstalling;
-        release.info.deleted = Some(Timestamp::now());
-        release.info.description = "Deletion in progress (or silently failed)".into();
-        this.storage.update(&release).await?;
-        let timeout = options.timeout.0;
-        if !options.disable_hooks {
-            this.run_hooks(&mut release, HookEvent::PreDelete, timeout, |_| true).await?;
+            let prior_releases = this.prior_releases_and_rendered(&revisions, options).await?;
+            if release.unverified {
+                release.hooks =
+                    options.rendered.as_ref().map_or_else(Vec::new, |rendered| rendered.hooks.clone());
+            }
+            release.info.status = Status::Uninstalling;
+            release.info.deleted = Some(Timestamp::now());
+            release.info.description = "Deletion in progress (or silently failed)".into();
             this.storage.update(&release).await?;
-        }
+            let timeout = options.timeout.0;
+            if !options.disable_hooks {
+                this.run_hooks(&mut release, HookEvent::PreDelete, timeout, |_| true).await?;
+                this.storage.update(&release).await?;
+            }
 
-        let (deleted, kept) = this.delete_objects(name, &prior_releases, options).await?;
-        let mut errors = Vec::new();
-        if options.wait
-            && let Err(error) = wait::until_gone(&this.writer(), &deleted, timeout).await
-        {
-            errors.push(error.to_string());
-        }
-        if !options.disable_hooks
-            && let Err(error) = this.run_hooks(&mut release, HookEvent::PostDelete, timeout, |_| true).await
-        {
-            errors.push(error.to_string());
-        }
-        release.info.status = Status::Uninstalled;
-        release.info.description =
-            options.description.clone().unwrap_or_else(|| "Uninstallation complete".into());
-        if options.keep_history {
-            this.storage.update(&release).await?;
-            this.supersede(&revisions, release.version).await?;
-        } else {
-            this.delete_records(&revisions).await?;
-        }
-        if errors.is_empty() { Ok(Uninstalled { release, kept }) } else { Err(Error::Uninstall(errors)) }
+            let (deleted, kept) = this.delete_objects(name, &prior_releases, options).await?;
+            let mut errors = Vec::new();
+            if options.wait
+                && let Err(error) = wait::until_gone(&this.writer(), &deleted, timeout).await
+            {
+                errors.push(error.to_string());
+            }
+            if !options.disable_hooks
+                && let Err(error) =
+                    this.run_hooks(&mut release, HookEvent::PostDelete, timeout, |_| true).await
+            {
+                errors.push(error.to_string());
+            }
+            release.info.status = Status::Uninstalled;
+            release.info.description =
+                options.description.clone().unwrap_or_else(|| "Uninstallation complete".into());
+            if options.keep_history {
+                this.storage.update(&release).await?;
+                this.supersede(&revisions, release.version).await?;
+            } else {
+                this.delete_records(&revisions).await?;
+            }
+            if errors.is_empty() { Ok(Uninstalled { release, kept }) } else { Err(Error::Uninstall(errors)) }
+        })
     }
 
     /// Stores the record of a release whose records are gone, so that its uninstall can be taken up if it breaks off.

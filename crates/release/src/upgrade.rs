@@ -1,5 +1,6 @@
 //! Upgrading a release.
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::Value;
 use steersman_chart::{Chart, HookEvent, Values};
@@ -59,24 +60,26 @@ impl Releases {
     /// # Errors
     /// Fails if there is no such release, the chart does not render, or the cluster refuses an object. Once a revision is
     /// recorded, a failure is [`Error::Failed`] and the record says so.
-    pub async fn upgrade(
-        &self,
-        name: &str,
-        chart: &Chart,
-        values: &Values,
-        options: &Options,
-    ) -> Result<Release> {
-        let mut revisions = self.upgradable(name).await?;
-        let this =
-            if options.dry_run.is_none() { self.recovered(&mut revisions).await? } else { self.clone() };
-        if options.dry_run.is_none() {
-            let crds = options.crds.unwrap_or(CrdPolicy::Skip);
-            if crds != CrdPolicy::Skip {
-                this.definitions(&chart.crds(values)?, crds).await?;
+    pub fn upgrade<'a>(
+        &'a self,
+        name: &'a str,
+        chart: &'a Chart,
+        values: &'a Values,
+        options: &'a Options,
+    ) -> BoxFuture<'a, Result<Release>> {
+        Box::pin(async move {
+            let mut revisions = self.upgradable(name).await?;
+            let this =
+                if options.dry_run.is_none() { self.recovered(&mut revisions).await? } else { self.clone() };
+            if options.dry_run.is_none() {
+                let crds = options.crds.unwrap_or(CrdPolicy::Skip);
+                if crds != CrdPolicy::Skip {
+                    this.definitions(&chart.crds(values)?, crds).await?;
+                }
             }
-        }
-        let prepared = this.prepare_upgrade(name, chart, values, options, revisions).await?;
-        this.make_upgrade(prepared, options).await
+            let prepared = this.prepare_upgrade(name, chart, values, options, revisions).await?;
+            this.make_upgrade(prepared, options).await
+        })
     }
 
     pub(crate) async fn upgradable(&self, name: &str) -> Result<Vec<Revision>> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use steersman_api::environment::{Environment as _, SeededEnvironment, SteppedEnvironment};
 use steersman_apiserver::Server;
@@ -56,31 +57,34 @@ impl Cluster {
     ///
     /// # Errors
     /// Fails if the workloads have ended, as they do with their runtime.
-    pub async fn checkpoint(&self) -> Result<Checkpoint, Error> {
-        let inner = &self.inner;
-        self.settled().await;
-        let workloads = match &inner.workloads {
-            Some((options, control_loop)) => {
-                let saved = control_loop.save().await.ok_or(Error::Ended)?;
-                Some((Arc::clone(options), Arc::new(saved)))
-            }
-            None => None,
-        };
-        let (now, entropy) = (inner.environment.now(), inner.environment.random());
-        // The watches of a control loop begin where it was saved: what came after that is in the copy, and they deliver it.
-        let server = Server::builder().environment(SeededEnvironment::new(now, entropy)).fork(&inner.server);
-        Ok(Checkpoint {
-            server: server.build(),
-            now,
-            entropy,
-            authority: Arc::clone(&inner.authority),
-            token: inner.token.clone(),
-            services: inner.services.fork(),
-            api_servers: inner.api_servers.clone(),
-            webhooks: inner.webhooks,
-            metrics: inner.metrics,
-            records_access: inner.accesses.is_some(),
-            workloads,
+    pub fn checkpoint(&self) -> BoxFuture<'_, Result<Checkpoint, Error>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            self.settled().await;
+            let workloads = match &inner.workloads {
+                Some((options, control_loop)) => {
+                    let saved = control_loop.save().await.ok_or(Error::Ended)?;
+                    Some((Arc::clone(options), Arc::new(saved)))
+                }
+                None => None,
+            };
+            let (now, entropy) = (inner.environment.now(), inner.environment.random());
+            // The watches of a control loop begin where it was saved: what came after that is in the copy, and they deliver it.
+            let server =
+                Server::builder().environment(SeededEnvironment::new(now, entropy)).fork(&inner.server);
+            Ok(Checkpoint {
+                server: server.build(),
+                now,
+                entropy,
+                authority: Arc::clone(&inner.authority),
+                token: inner.token.clone(),
+                services: inner.services.fork(),
+                api_servers: inner.api_servers.clone(),
+                webhooks: inner.webhooks,
+                metrics: inner.metrics,
+                records_access: inner.accesses.is_some(),
+                workloads,
+            })
         })
     }
 }

@@ -8,6 +8,7 @@ mod write;
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::{Client, core::PartialObjectMeta};
@@ -257,21 +258,23 @@ impl Context {
     }
 
     /// The caches that reads of a kind are answered from, filled.
-    async fn filled(&self, kind: &Kind, metadata: bool) -> Result<Vec<Arc<Store>>> {
-        let mut stores = Vec::new();
-        for selection in self.engine.selections(kind, metadata) {
-            let store = self.shared.caches.start(kind, &selection);
-            let progress = store.progress.borrow().clone();
-            if progress.absent {
-                let error = progress.error.unwrap_or_else(|| format!("{kind} does not exist"));
-                return Err(Error::Absent { kind: kind.to_string(), reason: error });
+    fn filled<'a>(&'a self, kind: &'a Kind, metadata: bool) -> BoxFuture<'a, Result<Vec<Arc<Store>>>> {
+        Box::pin(async move {
+            let mut stores = Vec::new();
+            for selection in self.engine.selections(kind, metadata) {
+                let store = self.shared.caches.start(kind, &selection);
+                let progress = store.progress.borrow().clone();
+                if progress.absent {
+                    let error = progress.error.unwrap_or_else(|| format!("{kind} does not exist"));
+                    return Err(Error::Absent { kind: kind.to_string(), reason: error });
+                }
+                if !progress.synced {
+                    crate::cache::synced(&store, self.engine.options.sync_timeout).await?;
+                }
+                stores.push(store);
             }
-            if !progress.synced {
-                crate::cache::synced(&store, self.engine.options.sync_timeout).await?;
-            }
-            stores.push(store);
-        }
-        Ok(stores)
+            Ok(stores)
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
     fmt,
 };
 
+use futures::future::BoxFuture;
 use kube::{
     api::{Patch, PatchParams},
     core::{ApiResource, DynamicObject, Request},
@@ -233,40 +234,43 @@ impl Context {
     /// # Errors
     /// Fails with an [`Error::Set`] that names each member that failed, and as [`Context::apply`] if one of them
     /// can't be owned.
-    pub async fn apply_set(&self, desired: Desired) -> Result<SetProgress> {
-        let mut steps = Vec::new();
-        let mut wanted = BTreeSet::new();
-        for Step { name, after, members } in desired.steps {
-            let mut complete = Vec::new();
-            for Wanted { kind, mut value, replace } in members {
-                let key = self.complete(&kind, &mut value, true)?;
-                value["metadata"]["labels"][MEMBER_OF] = self.primary.uid.as_str().into();
-                wanted.insert(Member::new(&kind, &key));
-                complete.push(Wanted { kind, value, replace });
+    pub fn apply_set(&self, desired: Desired) -> BoxFuture<'_, Result<SetProgress>> {
+        Box::pin(async move {
+            let mut steps = Vec::new();
+            let mut wanted = BTreeSet::new();
+            for Step { name, after, members } in desired.steps {
+                let mut complete = Vec::new();
+                for Wanted { kind, mut value, replace } in members {
+                    let key = self.complete(&kind, &mut value, true)?;
+                    value["metadata"]["labels"][MEMBER_OF] = self.primary.uid.as_str().into();
+                    wanted.insert(Member::new(&kind, &key));
+                    complete.push(Wanted { kind, value, replace });
+                }
+                steps.push(Step { name, after, members: complete });
             }
-            steps.push(Step { name, after, members: complete });
-        }
-        let noted = self.inventory();
-        let both: BTreeSet<Member> = noted.union(&wanted).cloned().collect();
-        if both != noted {
-            self.write_inventory(&both).await?;
-        }
-        let (progress, mut failures) = self.apply_steps(steps).await;
-        let kept: BTreeSet<_> = wanted.iter().map(Member::identity).collect();
-        let had: BTreeSet<Member> = noted.iter().cloned().chain(self.marked()).collect();
-        let stale: Vec<&Member> = had.iter().filter(|member| !kept.contains(&member.identity())).collect();
-        let total = wanted.len() + stale.len();
-        let mut left = wanted.clone();
-        for member in stale {
-            if let Err(error) = self.prune(member).await {
-                failures.push((member.to_string(), error));
-                left.insert(member.clone());
+            let noted = self.inventory();
+            let both: BTreeSet<Member> = noted.union(&wanted).cloned().collect();
+            if both != noted {
+                self.write_inventory(&both).await?;
             }
-        }
-        if left != both {
-            self.write_inventory(&left).await?;
-        }
-        if failures.is_empty() { Ok(progress) } else { Err(Error::Set { failures, total }) }
+            let (progress, mut failures) = self.apply_steps(steps).await;
+            let kept: BTreeSet<_> = wanted.iter().map(Member::identity).collect();
+            let had: BTreeSet<Member> = noted.iter().cloned().chain(self.marked()).collect();
+            let stale: Vec<&Member> =
+                had.iter().filter(|member| !kept.contains(&member.identity())).collect();
+            let total = wanted.len() + stale.len();
+            let mut left = wanted.clone();
+            for member in stale {
+                if let Err(error) = self.prune(member).await {
+                    failures.push((member.to_string(), error));
+                    left.insert(member.clone());
+                }
+            }
+            if left != both {
+                self.write_inventory(&left).await?;
+            }
+            if failures.is_empty() { Ok(progress) } else { Err(Error::Set { failures, total }) }
+        })
     }
 
     async fn apply_steps(&self, steps: Vec<Step>) -> (SetProgress, Vec<(String, Error)>) {

@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use futures::future::BoxFuture;
 use kube::{
     api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions},
     core::{DynamicObject, PartialObjectMeta, Request},
@@ -104,63 +105,76 @@ impl Context {
         self.apply_value(kind, desired, false).await?.dynamic(kind)
     }
 
-    pub(crate) async fn apply_value(&self, kind: &Kind, mut desired: Value, owned: bool) -> Result<Snapshot> {
-        let key = self.complete(kind, &mut desired, owned)?;
-        let caches = self.caches(kind);
-        let fingerprint = fingerprint(&desired);
-        if let Some((store, live)) = caches.get(&key) {
-            if live.meta()?.deleting() {
-                return Err(Error::Terminating { kind: kind.to_string(), key });
+    pub(crate) fn apply_value<'a>(
+        &'a self,
+        kind: &'a Kind,
+        mut desired: Value,
+        owned: bool,
+    ) -> BoxFuture<'a, Result<Snapshot>> {
+        Box::pin(async move {
+            let key = self.complete(kind, &mut desired, owned)?;
+            let caches = self.caches(kind);
+            let fingerprint = fingerprint(&desired);
+            if let Some((store, live)) = caches.get(&key) {
+                if live.meta()?.deleting() {
+                    return Err(Error::Terminating { kind: kind.to_string(), key });
+                }
+                if store.applied(&key) == Some((fingerprint, live.version)) {
+                    return Ok(live);
+                }
+                if !would_change(&desired, &live.parse()?, &managed(&live, "")) {
+                    store.note_applied(&key, (fingerprint, live.version));
+                    return Ok(live);
+                }
             }
-            if store.applied(&key) == Some((fingerprint, live.version)) {
-                return Ok(live);
+            desired["apiVersion"] = kind.resource().api_version.as_str().into();
+            desired["kind"] = kind.resource().kind.as_str().into();
+            let request = Request::new(kind.url(key.namespace()))
+                .patch(key.name(), &self.apply_params(), &Patch::Apply(&desired))
+                .map_err(kube::Error::BuildRequest)?;
+            // Until there is an answer: there may never be one, and this may be dropped while it waits.
+            let covering = caches.covering(&key);
+            let is_new = covering.is_some_and(|store| store.doubt(&key));
+            let answer = self.primary.client.request::<Incoming>(request).await;
+            if let Some(store) = covering.filter(|_| is_told(&answer, is_new)) {
+                store.settle(&key);
             }
-            if !would_change(&desired, &live.parse()?, &managed(&live, "")) {
-                store.note_applied(&key, (fingerprint, live.version));
-                return Ok(live);
+            let answer = answer?;
+            let version = answer.version();
+            let snapshot = caches.written(answer, &self.author(), &self.shared.name);
+            if let Some((store, _)) = caches.get(&key) {
+                store.note_applied(&key, (fingerprint, version));
             }
-        }
-        desired["apiVersion"] = kind.resource().api_version.as_str().into();
-        desired["kind"] = kind.resource().kind.as_str().into();
-        let request = Request::new(kind.url(key.namespace()))
-            .patch(key.name(), &self.apply_params(), &Patch::Apply(&desired))
-            .map_err(kube::Error::BuildRequest)?;
-        // Until there is an answer: there may never be one, and this may be dropped while it waits.
-        let covering = caches.covering(&key);
-        let is_new = covering.is_some_and(|store| store.doubt(&key));
-        let answer = self.primary.client.request::<Incoming>(request).await;
-        if let Some(store) = covering.filter(|_| is_told(&answer, is_new)) {
-            store.settle(&key);
-        }
-        let answer = answer?;
-        let version = answer.version();
-        let snapshot = caches.written(answer, &self.author(), &self.shared.name);
-        if let Some((store, _)) = caches.get(&key) {
-            store.note_applied(&key, (fingerprint, version));
-        }
-        Ok(snapshot)
+            Ok(snapshot)
+        })
     }
 
-    pub(super) async fn apply_or_replace_value(&self, kind: &Kind, desired: Value) -> Result<Snapshot> {
-        let refusal = match self.apply_value(kind, desired.clone(), true).await {
-            Err(Error::Kube(kube::Error::Api(status))) if status.code == 422 => kube::Error::Api(status),
-            other => return other,
-        };
-        let mut complete = desired.clone();
-        let key = self.complete(kind, &mut complete, true)?;
-        let owned = match self.fetch(kind, &key).await? {
-            Some(live) if live.meta()?.is_owned_by(&self.primary.uid) => live,
-            _ => return Err(refusal.into()),
-        };
-        if !self.would_be_created(kind, &key, complete).await? {
-            return Err(refusal.into());
-        }
-        tracing::info!(%kind, %key, reason = describe(&refusal), "replacing an object that can't be changed");
-        self.delete_owned(kind, &key, &owned).await?;
-        if self.fetch(kind, &key).await?.is_some() {
-            return Err(Error::Terminating { kind: kind.to_string(), key });
-        }
-        self.apply_value(kind, desired, true).await
+    pub(super) fn apply_or_replace_value<'a>(
+        &'a self,
+        kind: &'a Kind,
+        desired: Value,
+    ) -> BoxFuture<'a, Result<Snapshot>> {
+        Box::pin(async move {
+            let refusal = match self.apply_value(kind, desired.clone(), true).await {
+                Err(Error::Kube(kube::Error::Api(status))) if status.code == 422 => kube::Error::Api(status),
+                other => return other,
+            };
+            let mut complete = desired.clone();
+            let key = self.complete(kind, &mut complete, true)?;
+            let owned = match self.fetch(kind, &key).await? {
+                Some(live) if live.meta()?.is_owned_by(&self.primary.uid) => live,
+                _ => return Err(refusal.into()),
+            };
+            if !self.would_be_created(kind, &key, complete).await? {
+                return Err(refusal.into());
+            }
+            tracing::info!(%kind, %key, reason = describe(&refusal), "replacing an object that can't be changed");
+            self.delete_owned(kind, &key, &owned).await?;
+            if self.fetch(kind, &key).await?.is_some() {
+                return Err(Error::Terminating { kind: kind.to_string(), key });
+            }
+            self.apply_value(kind, desired, true).await
+        })
     }
 
     /// Whether the API server would take an object if there was none of its name. It looks at a new object before it looks
@@ -182,15 +196,21 @@ impl Context {
     }
 
     /// An object as the API server has it.
-    pub(super) async fn fetch(&self, kind: &Kind, key: &Key) -> Result<Option<Snapshot>> {
-        let request = Request::new(kind.url(key.namespace()))
-            .get(key.name(), &GetParams::default())
-            .map_err(kube::Error::BuildRequest)?;
-        match self.primary.client.request::<Incoming>(request).await {
-            Ok(found) => Ok(Some(found.snapshot(&self.shared.name, std::sync::Arc::from))),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+    pub(super) fn fetch<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a Key,
+    ) -> BoxFuture<'a, Result<Option<Snapshot>>> {
+        Box::pin(async move {
+            let request = Request::new(kind.url(key.namespace()))
+                .get(key.name(), &GetParams::default())
+                .map_err(kube::Error::BuildRequest)?;
+            match self.primary.client.request::<Incoming>(request).await {
+                Ok(found) => Ok(Some(found.snapshot(&self.shared.name, std::sync::Arc::from))),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 
     /// Whether the API server still has the object that is reconciled, and it is not being deleted. If it is gone, the cache is
@@ -305,40 +325,47 @@ impl Context {
     /// # Errors
     /// Fails if the API server refuses. An object that is gone is no failure.
     pub async fn update_status(&self, status: &impl Serialize) -> Result<()> {
-        let kind = &self.primary.kind;
-        let key = &self.primary.key;
-        let status = to_value(kind, status)?;
-        let store = &self.engine.store()?;
-        let Some(live) = store.get(key) else { return Ok(()) };
-        let current: Value = live.parse()?;
-        let desired = json!({ "status": status });
-        let same = current.get("status").is_some_and(|current| *current == status);
-        if same || !would_change(&desired, &current, &managed(&live, "status")) {
-            return Ok(());
-        }
-        let mut meta = json!({ "name": key.name() });
-        if let Some(namespace) = key.namespace() {
-            meta["namespace"] = namespace.into();
-        }
-        let body = json!({
-            "apiVersion": kind.resource().api_version,
-            "kind": kind.resource().kind,
-            "metadata": meta,
-            "status": status,
-        });
-        let request = Request::new(kind.url(key.namespace()))
-            .patch_subresource("status", key.name(), &self.apply_params(), &Patch::Apply(&body))
-            .map_err(kube::Error::BuildRequest)?;
-        match self.primary.client.request::<Incoming>(request).await {
-            Ok(answer) => {
-                self.caches(kind).written(answer, &self.author(), &self.shared.name);
-                Ok(())
+        self.write_status(to_value(&self.primary.kind, status)?).await
+    }
+
+    fn write_status(&self, status: Value) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let kind = &self.primary.kind;
+            let key = &self.primary.key;
+            let store = &self.engine.store()?;
+            let Some(live) = store.get(key) else { return Ok(()) };
+            let current: Value = live.parse()?;
+            let desired = json!({ "status": status });
+            let same = current.get("status").is_some_and(|current| *current == status);
+            if same || !would_change(&desired, &current, &managed(&live, "status")) {
+                return Ok(());
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() && status.message.contains(key.name()) => {
-                Ok(())
+            let mut meta = json!({ "name": key.name() });
+            if let Some(namespace) = key.namespace() {
+                meta["namespace"] = namespace.into();
             }
-            Err(error) => Err(error.into()),
-        }
+            let body = json!({
+                "apiVersion": kind.resource().api_version,
+                "kind": kind.resource().kind,
+                "metadata": meta,
+                "status": status,
+            });
+            let request = Request::new(kind.url(key.namespace()))
+                .patch_subresource("status", key.name(), &self.apply_params(), &Patch::Apply(&body))
+                .map_err(kube::Error::BuildRequest)?;
+            match self.primary.client.request::<Incoming>(request).await {
+                Ok(answer) => {
+                    self.caches(kind).written(answer, &self.author(), &self.shared.name);
+                    Ok(())
+                }
+                Err(kube::Error::Api(status))
+                    if status.is_not_found() && status.message.contains(key.name()) =>
+                {
+                    Ok(())
+                }
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 
     /// Deletes an object in the object's namespace, with everything that belongs to it. Nothing is sent if the cache
@@ -365,21 +392,25 @@ impl Context {
     ///
     /// # Errors
     /// As [`Context::delete`].
-    pub async fn delete_key(&self, kind: &Kind, key: &Key) -> Result<()> {
-        let caches = self.caches(kind);
-        let mut seen = None;
-        match (caches.get(key), caches.covering(key)) {
-            (Some((store, live)), _) if store.progress.borrow().synced => {
-                let meta = live.meta()?;
-                if meta.deleting() {
+    pub fn delete_key<'a>(&'a self, kind: &'a Kind, key: &'a Key) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let caches = self.caches(kind);
+            let mut seen = None;
+            match (caches.get(key), caches.covering(key)) {
+                (Some((store, live)), _) if store.progress.borrow().synced => {
+                    let meta = live.meta()?;
+                    if meta.deleting() {
+                        return Ok(());
+                    }
+                    seen = Some(Preconditions { uid: Some(meta.uid.to_string()), resource_version: None });
+                }
+                (None, Some(store)) if store.progress.borrow().synced && !store.is_doubtful(key) => {
                     return Ok(());
                 }
-                seen = Some(Preconditions { uid: Some(meta.uid.to_string()), resource_version: None });
+                _ => {}
             }
-            (None, Some(store)) if store.progress.borrow().synced && !store.is_doubtful(key) => return Ok(()),
-            _ => {}
-        }
-        self.send_delete(kind, key, seen).await
+            self.send_delete(kind, key, seen).await
+        })
     }
 
     async fn send_delete(&self, kind: &Kind, key: &Key, seen: Option<Preconditions>) -> Result<()> {

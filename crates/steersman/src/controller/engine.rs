@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicUsize},
 };
 
+use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -159,21 +160,27 @@ impl Engine {
     }
 
     /// Adds a watch while running.
-    pub(crate) async fn watch(self: &Arc<Self>, watch: Watch, shared: &Shared) -> Result<()> {
-        let new = {
-            let mut watches = self.watches.write().unwrap_or_else(PoisonError::into_inner);
-            let new = !watches.iter().any(|other| other.same(&watch));
-            if new {
-                watches.push(watch.clone());
-            }
-            new
-        };
-        let store = if new {
-            self.subscribe(&watch, shared)
-        } else {
-            shared.caches.start(&watch.kind, &watch.selection)
-        };
-        if watch.optional { Ok(()) } else { cache::synced(&store, self.options.sync_timeout).await }
+    pub(crate) fn watch<'a>(
+        self: &'a Arc<Self>,
+        watch: Watch,
+        shared: &'a Shared,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let new = {
+                let mut watches = self.watches.write().unwrap_or_else(PoisonError::into_inner);
+                let new = !watches.iter().any(|other| other.same(&watch));
+                if new {
+                    watches.push(watch.clone());
+                }
+                new
+            };
+            let store = if new {
+                self.subscribe(&watch, shared)
+            } else {
+                shared.caches.start(&watch.kind, &watch.selection)
+            };
+            if watch.optional { Ok(()) } else { cache::synced(&store, self.options.sync_timeout).await }
+        })
     }
 
     fn subscribe(self: &Arc<Self>, watch: &Watch, shared: &Shared) -> Arc<Store> {

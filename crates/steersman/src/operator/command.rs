@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, LocalBoxFuture};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -184,43 +184,49 @@ impl Operator {
     /// # Errors
     /// As [`Operator::main`].
     pub async fn main_from(
-        mut self,
+        self,
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<()> {
-        let command = Cli::command().bin_name(self.name.clone());
-        let matches = command.get_matches_from(arguments);
-        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-        match cli.command {
-            None => self.run_command(cli.run).await,
-            Some(Command::Run(run)) => self.run_command(*run).await,
-            Some(Command::Manifests(Manifests { image, namespace, shard })) => {
-                self.share(shard);
-                print(&self.deployed().manifests(&namespace, &image)?)
-            }
-            Some(Command::Crds { namespace }) => print(&self.declarations().crd_manifests(&namespace)?),
-            Some(Command::Rbac { namespace, shard, least_privilege }) => {
-                self.share(shard);
-                match least_privilege {
-                    Some(recording) => self.judge(&recording),
-                    None => print(&self.deployed().rbac_manifests(&namespace)?),
+        self.run_arguments(arguments.into_iter().map(Into::into).collect()).await
+    }
+
+    fn run_arguments(mut self, arguments: Vec<OsString>) -> LocalBoxFuture<'static, Result<()>> {
+        Box::pin(async move {
+            let command = Cli::command().bin_name(self.name.clone());
+            let matches = command.get_matches_from(arguments);
+            let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+            match cli.command {
+                None => self.run_command(cli.run).await,
+                Some(Command::Run(run)) => self.run_command(*run).await,
+                Some(Command::Manifests(Manifests { image, namespace, shard })) => {
+                    self.share(shard);
+                    print(&self.deployed().manifests(&namespace, &image)?)
                 }
-            }
-            Some(Command::Webhooks { namespace }) => {
-                print(&self.declarations().webhook_documents(&namespace)?)
-            }
-            Some(Command::Doctor { kubeconfig }) => {
-                // As `run` serves them.
-                self.webhook_address.get_or_insert(SocketAddr::from(([0, 0, 0, 0], 9443)));
-                let (client, _) = connect(kubeconfig).await?;
-                let findings = self.doctor(&client).await?;
-                for finding in &findings {
-                    print(&format!("{finding}\n"))?;
+                Some(Command::Crds { namespace }) => print(&self.declarations().crd_manifests(&namespace)?),
+                Some(Command::Rbac { namespace, shard, least_privilege }) => {
+                    self.share(shard);
+                    match least_privilege {
+                        Some(recording) => self.judge(&recording),
+                        None => print(&self.deployed().rbac_manifests(&namespace)?),
+                    }
                 }
-                if findings.is_empty() { Ok(()) } else { Err(Error::Unhealthy(findings.len())) }
+                Some(Command::Webhooks { namespace }) => {
+                    print(&self.declarations().webhook_documents(&namespace)?)
+                }
+                Some(Command::Doctor { kubeconfig }) => {
+                    // As `run` serves them.
+                    self.webhook_address.get_or_insert(SocketAddr::from(([0, 0, 0, 0], 9443)));
+                    let (client, _) = connect(kubeconfig).await?;
+                    let findings = self.doctor(&client).await?;
+                    for finding in &findings {
+                        print(&format!("{finding}\n"))?;
+                    }
+                    if findings.is_empty() { Ok(()) } else { Err(Error::Unhealthy(findings.len())) }
+                }
+                Some(Command::Dashboard) => print(&format!("{:#}\n", self.dashboard())),
+                Some(Command::Version) => print(&format!("{} {}\n", self.name, self.version)),
             }
-            Some(Command::Dashboard) => print(&format!("{:#}\n", self.dashboard())),
-            Some(Command::Version) => print(&format!("{} {}\n", self.name, self.version)),
-        }
+        })
     }
 
     /// Shares the objects if the command line says so. How, the code may have said.
