@@ -198,7 +198,8 @@ async fn reads_of_what_did_not_change_are_answered_from_here() {
     assert_eq!(scope.take_touched().into_values().collect::<Vec<_>>(), [false]);
 }
 
-#[tokio::test]
+// The environment is cleaned up by another thread, which waits for the cluster on this runtime.
+#[tokio::test(flavor = "multi_thread")]
 async fn connections_that_change_their_protocol_are_passed_on() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
