@@ -213,3 +213,54 @@ async fn limit_ranges_fill_in_and_refuse() {
         r#"pods "b" is forbidden: maximum cpu usage per Pod is 1500m, but limit is 2"#
     );
 }
+
+#[tokio::test]
+async fn limit_ranges_have_lower_bounds_and_ratios() {
+    let server = Server::default();
+    let namespace = "/api/v1/namespaces/default";
+    let account = json!({"metadata": {"name": "default"}});
+    assert_eq!(ask(&server, By::Admin, &format!("POST {namespace}/serviceaccounts"), account).await.0, 201);
+    let range = json!({"metadata": {"name": "l"}, "spec": {"limits": [
+        {"type": "Container", "min": {"cpu": "200m"}, "maxLimitRequestRatio": {"cpu": "2"}},
+    ]}});
+    assert_eq!(ask(&server, By::Admin, &format!("POST {namespace}/limitranges"), range).await.0, 201);
+    let make = async |request: &str, limit: &str| {
+        let resources = json!({"requests": {"cpu": request}, "limits": {"cpu": limit}});
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [
+            {"name": "c", "image": "i", "resources": resources},
+        ]}});
+        let (code, answer) = ask(&server, By::Admin, &format!("POST {namespace}/pods?dryRun=All"), pod).await;
+        (code, answer["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let forbidden = |why: &str| (403, format!(r#"pods "p" is forbidden: {why}"#));
+    assert_eq!(make("200m", "400m").await, (201, String::new()));
+    assert_eq!(
+        make("100m", "150m").await,
+        forbidden("minimum cpu usage per Container is 200m, but request is 100m")
+    );
+    assert_eq!(
+        make("200m", "500m").await,
+        forbidden("cpu max limit to request ratio per Container is 2, but provided ratio is 2.500000")
+    );
+}
+
+#[tokio::test]
+async fn a_default_class_is_for_new_ingresses() {
+    let server = Server::default();
+    let base = "/apis/networking.k8s.io/v1";
+    let ingresses = format!("{base}/namespaces/default/ingresses");
+    let ingress = |name: &str| {
+        let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
+        json!({"metadata": {"name": name}, "spec": {"defaultBackend": backend}})
+    };
+    assert_eq!(ask(&server, By::Admin, &format!("POST {ingresses}"), ingress("old")).await.0, 201);
+    let annotations = json!({"ingressclass.kubernetes.io/is-default-class": "true"});
+    let class = json!({"metadata": {"name": "main", "annotations": annotations},
+        "spec": {"controller": "example.com/ingress"}});
+    assert_eq!(ask(&server, By::Admin, &format!("POST {base}/ingressclasses"), class).await.0, 201);
+    let (_, new) = ask(&server, By::Admin, &format!("POST {ingresses}"), ingress("new")).await;
+    assert_eq!(new["spec"]["ingressClassName"], "main");
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    let (code, old) = ask(&server, By::Admin, &format!("PATCH {ingresses}/old"), labels).await;
+    assert_eq!((code, &old["spec"]["ingressClassName"]), (200, &Value::Null));
+}

@@ -55,3 +55,25 @@ async fn documents_are_found_by_their_hash() {
     let old = ask("/openapi/v3/apis/apps/v1?hash=OLD").await;
     assert_eq!((old.status().as_u16(), old.headers()["location"].to_str().unwrap()), (301, url.as_str()));
 }
+
+#[tokio::test]
+async fn schemas_of_custom_resources_are_named_after_their_reversed_group() {
+    let server = Server::default();
+    let definition = serde_json::json!({
+        "metadata": {"name": "boats.shop.example.com"},
+        "spec": {"group": "shop.example.com", "scope": "Namespaced",
+            "names": {"kind": "Boat", "plural": "boats"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    });
+    let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+        .body(definition.to_string())
+        .unwrap();
+    assert_eq!(server.service().call(request).await.unwrap().status(), 201);
+    let (_, document) = text(&server, "/openapi/v3/apis/shop.example.com/v1").await;
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert!(document["components"]["schemas"]["com.example.shop.v1.Boat"].is_object());
+    let (_, document) = text(&server, "/openapi/v2").await;
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert!(document["definitions"]["com.example.shop.v1.Boat"].is_object());
+}
