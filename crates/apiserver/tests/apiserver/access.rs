@@ -264,3 +264,31 @@ async fn a_default_class_is_for_new_ingresses() {
     let (code, old) = ask(&server, By::Admin, &format!("PATCH {ingresses}/old"), labels).await;
     assert_eq!((code, &old["spec"]["ingressClassName"]), (200, &Value::Null));
 }
+
+#[tokio::test]
+async fn an_eviction_is_to_wait_only_where_time_helps() {
+    let server = Server::default();
+    let namespace = "/api/v1/namespaces/default";
+    let ask = async |request: &str, body: Value| ask(&server, By::Admin, request, body).await;
+    let account = json!({"metadata": {"name": "default"}});
+    assert_eq!(ask(&format!("POST {namespace}/serviceaccounts"), account).await.0, 201);
+    let pod = json!({"metadata": {"name": "p", "labels": {"app": "a"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(ask(&format!("POST {namespace}/pods"), pod).await.0, 201);
+    let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    assert_eq!(ask(&format!("PATCH {namespace}/pods/p/status"), status).await.0, 200);
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = json!({"metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}});
+    assert_eq!(ask(&format!("POST {budgets}"), budget).await.0, 201);
+    let evict = async || {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+        let (code, refused) = ask(&format!("POST {namespace}/pods/p/eviction"), eviction).await;
+        (code, refused["details"]["retryAfterSeconds"].as_i64())
+    };
+    assert_eq!(evict().await, (429, Some(10)), "nothing has looked at the budget yet");
+    let status = json!({"status": {"observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1,
+        "expectedPods": 1, "disruptionsAllowed": 0}});
+    assert_eq!(ask(&format!("PATCH {budgets}/b/status"), status).await.0, 200);
+    assert_eq!(evict().await, (429, None));
+}
