@@ -158,6 +158,17 @@ async fn decisions_are_recorded() {
 }
 
 #[tokio::test]
+async fn a_full_record_still_counts_what_it_has() {
+    let log = Arc::new(AccessLog::default().limit(1));
+    let server = Server::builder().recorder(Arc::clone(&log)).build();
+    for path in [MAPS, ROLES, MAPS] {
+        ask(&server, By::User(jane()), &format!("GET {path}"), Value::Null).await;
+    }
+    let counted: Vec<_> = log.entries().into_iter().map(|(access, count)| (access.resource, count)).collect();
+    assert_eq!(counted, [("configmaps".to_owned(), 2)]);
+}
+
+#[tokio::test]
 async fn what_is_allowed_later_is_not_denied() {
     let log = Arc::new(AccessLog::default());
     let server = Server::builder().recorder(Arc::clone(&log)).build();
@@ -291,4 +302,10 @@ async fn an_eviction_is_to_wait_only_where_time_helps() {
         "expectedPods": 1, "disruptionsAllowed": 0}});
     assert_eq!(ask(&format!("PATCH {budgets}/b/status"), status).await.0, 200);
     assert_eq!(evict().await, (429, None));
+    let status = json!({"status": {"currentHealthy": 3, "expectedPods": 3, "disruptionsAllowed": 2}});
+    assert_eq!(ask(&format!("PATCH {budgets}/b/status"), status).await.0, 200);
+    assert_eq!(evict().await, (201, None));
+    let (_, spent) = ask(&format!("GET {budgets}/b"), Value::Null).await;
+    assert_eq!(spent["status"]["disruptionsAllowed"], 1);
+    assert!(spent["status"]["disruptedPods"]["p"].is_string(), "{spent}");
 }

@@ -51,7 +51,11 @@ async fn documents_are_found_by_their_hash() {
         (kept.status().as_u16(), &kept.headers()["cache-control"]),
         (200, &"public, immutable".parse().unwrap())
     );
-    assert!(kept.headers()["expires"].to_str().unwrap().ends_with(" GMT"));
+    let expires = kept.headers()["expires"].to_str().unwrap();
+    assert!(expires.ends_with(" GMT"), "{expires}");
+    let expires = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(expires).unwrap();
+    let days = expires.duration_since(jiff::Timestamp::now()).as_hours() / 24;
+    assert!((364..=365).contains(&days), "{days} days");
     let old = ask("/openapi/v3/apis/apps/v1?hash=OLD").await;
     assert_eq!((old.status().as_u16(), old.headers()["location"].to_str().unwrap()), (301, url.as_str()));
 }
