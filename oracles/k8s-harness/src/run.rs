@@ -343,7 +343,8 @@ fn is_object_path(path: &str) -> bool {
     after_version >= 2 && after_version % 2 == 0
 }
 
-fn fulfilled(wanted: &Value, body: &Value, status: u16) -> bool {
+/// Whether an answer is the one that a step waits for.
+pub(crate) fn fulfilled(wanted: &Value, body: &Value, status: u16) -> bool {
     match wanted {
         Value::String(word) if word == "established" => {
             let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
