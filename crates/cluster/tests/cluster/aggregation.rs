@@ -302,6 +302,12 @@ async fn requests_are_passed_on_with_the_name_of_their_user() {
     );
     assert_eq!(json_at(&cluster, "/openapi/v3/apis/example.org/v1?hash=1").await["info"], "other");
 
+    // What one server said is not said by another.
+    let elsewhere = json!({"spec": {"service": {"namespace": "default", "name": "elsewhere"}}});
+    services.patch("v1.example.org", &PatchParams::default(), &Patch::Merge(elsewhere)).await.unwrap();
+    let document = json_at(&cluster, "/openapi/v2").await;
+    assert!(document["definitions"].get("org.example.v1.Thing").is_none());
+
     services.delete("v1.example.org", &DeleteParams::default()).await.unwrap();
     assert_eq!(ask(&cluster, User::admin(), THING).await, (404, "404 page not found\n".to_owned()));
     assert_eq!(ask(&cluster, User::admin(), "/apis/example.org").await.0, 404);
