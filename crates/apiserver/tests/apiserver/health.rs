@@ -81,3 +81,16 @@ async fn schemas_of_custom_resources_are_named_after_their_reversed_group() {
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert!(document["definitions"]["com.example.shop.v1.Boat"].is_object());
 }
+
+#[tokio::test]
+async fn a_document_has_all_schemas_that_it_refers_to() {
+    let server = Server::default();
+    let (_, text) = text(&server, "/openapi/v3/apis/apps/v1").await;
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    assert!(schemas.contains_key("io.k8s.api.core.v1.PodSpec"));
+    for rest in text.split("#/components/schemas/").skip(1) {
+        let (name, _) = rest.split_once('"').unwrap();
+        assert!(schemas.contains_key(name), "{name}");
+    }
+}
