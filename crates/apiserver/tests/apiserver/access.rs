@@ -277,6 +277,36 @@ async fn a_default_class_is_for_new_ingresses() {
 }
 
 #[tokio::test]
+async fn a_bound_claim_grows_where_its_class_lets_it() {
+    let server = Server::default();
+    let ask = async |request: &str, body: Value| ask(&server, By::Admin, request, body).await;
+    let class = |name: &str, grows: bool| json!({"metadata": {"name": name}, "provisioner": "example.com/disk", "allowVolumeExpansion": grows});
+    for class in [class("grows", true), class("fixed", false)] {
+        assert_eq!(ask("POST /apis/storage.k8s.io/v1/storageclasses", class).await.0, 201);
+    }
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let storage = |amount: &str| json!({"requests": {"storage": amount}});
+    for class in ["grows", "fixed"] {
+        let claim = json!({"metadata": {"name": class}, "spec": {"storageClassName": class,
+            "accessModes": ["ReadWriteOnce"], "resources": storage("1Gi")}});
+        assert_eq!(ask(&format!("POST {claims}"), claim).await.0, 201);
+        let bound = json!({"status": {"phase": "Bound"}});
+        assert_eq!(ask(&format!("PATCH {claims}/{class}/status"), bound).await.0, 200);
+    }
+    let grow = json!({"spec": {"resources": storage("2Gi")}});
+    let (code, grown) = ask(&format!("PATCH {claims}/grows"), grow.clone()).await;
+    assert_eq!((code, &grown["spec"]["resources"]), (200, &storage("2Gi")), "{grown}");
+    let (code, refused) = ask(&format!("PATCH {claims}/fixed"), grow).await;
+    assert_eq!(
+        (code, refused["message"].as_str().unwrap()),
+        (
+            403,
+            r#"persistentvolumeclaims "fixed" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"#
+        )
+    );
+}
+
+#[tokio::test]
 async fn an_eviction_is_to_wait_only_where_time_helps() {
     let server = Server::default();
     let namespace = "/api/v1/namespaces/default";

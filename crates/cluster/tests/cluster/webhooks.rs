@@ -143,8 +143,13 @@ async fn hooks_change_and_refuse_writes() {
     );
     assert_eq!(request["options"]["kind"], "CreateOptions");
     assert_eq!(request["userInfo"]["username"], "system:admin");
-    // The judge sees what the other one added.
-    assert_eq!(judges.last()["object"]["data"]["added"], "yes");
+    // The judge sees what the other one added, and what the server filled in then.
+    let judged = &judges.last()["object"];
+    assert_eq!(judged["data"]["added"], "yes");
+    for field in ["uid", "creationTimestamp"] {
+        assert_eq!(request["object"]["metadata"].get(field), None);
+        assert!(judged["metadata"][field].is_string(), "{judged}");
+    }
 
     let bad = json!({"data": {"bad": "yes"}});
     let error = maps.patch("a", &PatchParams::default(), &Patch::Merge(&bad)).await.unwrap_err();
