@@ -1,14 +1,13 @@
-"""The commands of the package: `check`, `run REQUEST` and `serve`."""
+"""The commands of the package: `check`, `libraries`, `run REQUEST` and `serve`."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 
 def check() -> int:
-    """Prints what is installed, as JSON on one line."""
+    """Prints what Python and which Ansible this is, as JSON on one line. Every operator waits for it, so that nothing else is imported."""
     found: dict[str, object] = {"python": "{}.{}.{}".format(*sys.version_info[:3])}
     try:
         from ansible.release import __version__
@@ -16,30 +15,24 @@ def check() -> int:
         found["ansible-core"] = __version__
     except ImportError:
         found["ansible-core"] = None
-    try:
-        import kubernetes
-
-        found["kubernetes"] = kubernetes.__version__
-    except ImportError:
-        found["kubernetes"] = None
-    found["kubernetes-core"] = found["ansible-core"] is not None and has_kubernetes_core()
     print(json.dumps(found))
     return 0
 
 
-def has_kubernetes_core() -> bool:
-    """Whether Ansible finds the collection."""
-    import ansible.constants as constants
+def print_libraries() -> int:
+    """Prints what is there beside Ansible, as JSON on one line."""
+    from steersman_ansible import libraries
 
-    paths = [*constants.COLLECTIONS_PATHS, *(path for path in sys.path if path)]
-    names = [os.path.join(path, "ansible_collections", "kubernetes", "core") for path in paths]
-    return any(os.path.isdir(os.path.expanduser(name)) for name in names)
+    print(json.dumps(libraries.found()))
+    return 0
 
 
 def main(arguments: list[str]) -> int:
     match arguments:
         case ["check"]:
             return check()
+        case ["libraries"]:
+            return print_libraries()
         case ["run", request]:
             from steersman_ansible import play
 
@@ -48,7 +41,7 @@ def main(arguments: list[str]) -> int:
             from steersman_ansible import server
 
             return server.serve()
-    print("usage: python -m steersman_ansible check | run REQUEST | serve", file=sys.stderr)
+    print("usage: python -m steersman_ansible check | libraries | run REQUEST | serve", file=sys.stderr)
     return 2
 
 

@@ -3,6 +3,7 @@
 Commands come on standard input and answers go to standard output, one JSON object a line. `{"run": N, "request": PATH}`
 starts a run and is answered with `{"run": N, "pid": P}`, and once more with `{"run": N, "exited": STATUS}` when it is over.
 `{"kill": N}` ends a run with all that it started in its process group. When standard input ends, so do all runs and the server.
+The first answer comes when Ansible is imported, and says what is there beside it.
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ def serve() -> int:
     # Nothing that is printed while Ansible is imported may get between the answers.
     os.dup2(2, 1)
     _be_reaper()
-    from steersman_ansible import warm
+    from steersman_ansible import libraries, warm
 
+    # What is imported stays, so that looking for garbage meanwhile is in vain.
+    gc.disable()
     warm.prepare()
+    found = libraries.found()
     # Objects that live on are not looked at by the children's collector, which would copy their pages.
     gc.collect()
     gc.freeze()
-    return Server(answers).loop()
+    gc.enable()
+    return Server(answers).loop(found)
 
 
 def _be_reaper() -> None:
@@ -76,8 +81,8 @@ class Server:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
 
-    def loop(self) -> int:
-        self._answer(ready=True)
+    def loop(self, found: dict[str, bool]) -> int:
+        self._answer(ready=True, **found)
         selector = selectors.DefaultSelector()
         selector.register(0, selectors.EVENT_READ)
         selector.register(self._wake_read, selectors.EVENT_READ)

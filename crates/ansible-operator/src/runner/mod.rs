@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -85,6 +85,8 @@ struct Inner {
     server: Mutex<Option<Arc<Server>>>,
     /// What is odd about the setup, told with the first run: logs are not set up before.
     warnings: Vec<String>,
+    /// What the first fork server lacked.
+    lacking: OnceLock<Vec<String>>,
     announced: Once,
     next: AtomicU64,
 }
@@ -144,7 +146,7 @@ impl Runner {
         mut warnings: Vec<String>,
     ) -> Result<Self> {
         let package = Package::unpack()?;
-        let python = Python::find(options.python.as_deref(), &package, &mut warnings).await?;
+        let python = Python::find(options.python.as_deref(), &package).await?;
         let warm = !options.cold && python.is_tested();
         if !options.cold && !warm {
             warnings.push(format!(
@@ -152,6 +154,9 @@ impl Runner {
                 python.ansible,
                 TESTED_ANSIBLE.join(" and ")
             ));
+        }
+        if !warm && let Ok(libraries) = python.libraries(&package).await {
+            warnings.extend(libraries.warnings(&python.program));
         }
         let inner = Inner {
             package,
@@ -161,13 +166,16 @@ impl Runner {
             options,
             server: Mutex::default(),
             warnings,
+            lacking: OnceLock::new(),
             announced: Once::new(),
             next: AtomicU64::new(1),
         };
         let runner = Self(Arc::new(inner));
         if warm {
             // Started ahead of the first run; what goes wrong here is told by that run.
-            let _ = runner.server().await;
+            if let Ok(server) = runner.server().await {
+                runner.0.lacking.get_or_init(|| server.libraries.warnings(&runner.0.python.program));
+            }
         }
         Ok(runner)
     }
@@ -183,7 +191,7 @@ impl Runner {
     async fn try_run(&self, play: &Play, tell: &mut impl FnMut(&Event)) -> std::io::Result<Outcome> {
         let inner = &*self.0;
         inner.announced.call_once(|| {
-            for warning in &inner.warnings {
+            for warning in inner.warnings.iter().chain(inner.lacking.get().into_iter().flatten()) {
                 tracing::warn!("{warning}");
             }
             let Python { program, ansible } = &inner.python;

@@ -29,6 +29,7 @@ const FILES: &[(&str, &str)] = files![
     "steersman_ansible/events.py",
     "steersman_ansible/inline.py",
     "steersman_ansible/lazy_client.py",
+    "steersman_ansible/libraries.py",
     "steersman_ansible/modules.py",
     "steersman_ansible/play.py",
     "steersman_ansible/server.py",

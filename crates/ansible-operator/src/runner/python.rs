@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::process::Command;
 
 use super::package::Package;
@@ -26,25 +27,47 @@ pub(crate) struct Python {
 struct Installed {
     python: String,
     ansible_core: Option<String>,
-    kubernetes: Option<String>,
+}
+
+/// What is there beside Ansible, as a fork server or the package's `libraries` tell.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Libraries {
+    kubernetes: bool,
     kubernetes_core: bool,
+}
+
+impl Libraries {
+    /// What is odd about them.
+    pub(crate) fn warnings(&self, program: &Path) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.kubernetes {
+            warnings.push(format!(
+                "{0} has no Kubernetes client, which the modules of kubernetes.core need: {0} -m pip install kubernetes",
+                program.display()
+            ));
+        }
+        if !self.kubernetes_core {
+            warnings.push(
+                "Ansible finds no collection kubernetes.core: ansible-galaxy collection install kubernetes.core"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
 }
 
 impl Python {
     /// Finds a Python with ansible-core: the one that was asked for, that of `VIRTUAL_ENV`, that of the `ansible-playbook` in
     /// `PATH`, or the `python3` there.
-    pub(crate) async fn find(
-        given: Option<&Path>,
-        package: &Package,
-        warnings: &mut Vec<String>,
-    ) -> Result<Self> {
+    pub(crate) async fn find(given: Option<&Path>, package: &Package) -> Result<Self> {
         let candidates = match given {
             Some(program) => vec![program.to_owned()],
             None => candidates(),
         };
         let mut tried = Vec::new();
         for program in candidates {
-            let installed = match examine(&program, package).await {
+            let installed = match ask::<Installed>(&program, "check", package).await {
                 Ok(installed) => installed,
                 Err(problem) => {
                     tried.push(format!("{}: {problem}", program.display()));
@@ -59,18 +82,6 @@ impl Python {
                 ));
                 continue;
             };
-            if installed.kubernetes.is_none() {
-                warnings.push(format!(
-                    "{0} has no Kubernetes client, which the modules of kubernetes.core need: {0} -m pip install kubernetes",
-                    program.display()
-                ));
-            }
-            if !installed.kubernetes_core {
-                warnings.push(
-                    "Ansible finds no collection kubernetes.core: ansible-galaxy collection install kubernetes.core"
-                        .to_owned(),
-                );
-            }
             return Ok(Self { program, ansible });
         }
         let program = given.map_or_else(|| "python3".to_owned(), |program| program.display().to_string());
@@ -78,6 +89,11 @@ impl Python {
         Err(Error::Python(format!(
             "no Python with ansible-core was found ({tried})\ninstall it with: {program} -m pip install ansible-core kubernetes"
         )))
+    }
+
+    /// What is there beside Ansible. Python imports a good part of Ansible to tell.
+    pub(crate) async fn libraries(&self, package: &Package) -> Result<Libraries, String> {
+        ask(&self.program, "libraries", package).await
     }
 
     /// Whether the warm way was tested with its Ansible.
@@ -107,9 +123,10 @@ fn candidates() -> Vec<PathBuf> {
     candidates
 }
 
-async fn examine(program: &Path, package: &Package) -> Result<Installed, String> {
+/// What a command of the package prints.
+async fn ask<T: DeserializeOwned>(program: &Path, command: &str, package: &Package) -> Result<T, String> {
     let output = Command::new(program)
-        .args(["-m", "steersman_ansible", "check"])
+        .args(["-m", "steersman_ansible", command])
         .env("PYTHONPATH", package.python_path())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::null())

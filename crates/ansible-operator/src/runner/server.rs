@@ -13,6 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 
 use super::processes::{MARK, kill_marked};
+use super::python::Libraries;
 
 /// A fork server that runs. It ends with this, and its runs with it.
 pub(crate) struct Server {
@@ -21,6 +22,8 @@ pub(crate) struct Server {
     started: AtomicU64,
     /// What the runs are made of, when it was started.
     pub(crate) fingerprint: u64,
+    /// What is there beside Ansible.
+    pub(crate) libraries: Libraries,
 }
 
 type Exits = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<i32>>>>>;
@@ -55,9 +58,10 @@ impl Server {
         let lost = || std::io::Error::other("the fork server has no standard streams");
         let mut input = process.stdin.take().ok_or_else(lost)?;
         let mut answers = BufReader::new(process.stdout.take().ok_or_else(lost)?).lines();
-        if answers.next_line().await?.is_none() {
+        let Some(ready) = answers.next_line().await? else {
             return Err(std::io::Error::other("the fork server ended while it imported Ansible"));
-        }
+        };
+        let libraries = serde_json::from_str(&ready)?;
         let (commands, mut waiting) = mpsc::unbounded_channel::<Value>();
         let exits: Exits = Arc::new(Mutex::new(Some(HashMap::new())));
         let reported = Arc::clone(&exits);
@@ -86,7 +90,7 @@ impl Server {
             reported.lock().unwrap_or_else(PoisonError::into_inner).take();
             let _ = process.wait().await;
         });
-        Ok(Self { commands, exits, started: AtomicU64::new(0), fingerprint })
+        Ok(Self { commands, exits, started: AtomicU64::new(0), fingerprint, libraries })
     }
 
     /// Whether the process is there.
