@@ -198,4 +198,17 @@ mod tests {
         assert_eq!(unified(old, new), "@@ -2,7 +2,7 @@\n b\n c\n d\n-e\n+X\n f\n g\n h\n");
         assert_eq!(unified(old, old), "");
     }
+
+    /// What Python's difflib says, which Go's is a translation of.
+    #[test]
+    fn changes_are_found_as_difflib_finds_them() {
+        assert_eq!(unified("a", "b"), "@@ -1 +1 @@\n-a\n+b\n");
+        let between = unified("p\nL\nM\nN", "p\nL\nq\nL\nM\nN");
+        assert_eq!(between, "@@ -1,4 +1,6 @@\n p\n+L\n+q\n L\n M\n N\n");
+        let apart = unified("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl", "a\nX\nc\nd\ne\nf\ng\nh\ni\nj\nY\nl\nm");
+        let second = "@@ -8,5 +8,6 @@\n h\n i\n j\n-k\n+Y\n l\n+m\n";
+        assert_eq!(apart, format!("@@ -1,5 +1,5 @@\n a\n-b\n+X\n c\n d\n e\n{second}"));
+        let repeated = unified("a\nb\na\nb\nc", "b\na\nc\na\nb\nc");
+        assert_eq!(repeated, "@@ -1,5 +1,6 @@\n+b\n a\n-b\n+c\n a\n b\n c\n");
+    }
 }

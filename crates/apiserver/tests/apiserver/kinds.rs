@@ -1,5 +1,6 @@
 //! What is particular to built-in kinds, through a client.
 
+use http_body_util::BodyExt as _;
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest,
     core::v1::{Endpoints, Event, Pod, ServiceAccount},
@@ -11,6 +12,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tower_service::Service as _;
 
 fn client() -> Client {
     Client::new(steersman_apiserver::Server::default().service(), "default")
@@ -137,4 +139,113 @@ async fn the_api_server_has_endpoints() {
     let endpoints: Api<Endpoints> = Api::default_namespaced(client());
     let subsets = endpoints.get("kubernetes").await.unwrap().subsets.unwrap();
     assert_eq!(subsets[0].ports.as_ref().unwrap()[0].name.as_deref(), Some("https"));
+}
+
+/// What a server says of a new object: the message of a refusal, and the warnings.
+async fn judgement(path: &str, body: Value) -> (String, Vec<String>) {
+    let server = steersman_apiserver::Server::default();
+    let ask = async |path: &str, body: &Value| {
+        let request = http::Request::post(path).body(body.to_string()).unwrap();
+        server.service().call(request).await.unwrap()
+    };
+    let account = json!({"metadata": {"name": "default"}});
+    ask("/api/v1/namespaces/default/serviceaccounts", &account).await;
+    let answer = ask(&format!("{path}?dryRun=All"), &body).await;
+    let warnings = answer.headers().get_all("warning").iter();
+    let warnings = warnings.map(|value| value.to_str().unwrap().replace("\\\"", "\"")).collect();
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let answer: Value = serde_json::from_slice(&bytes).unwrap();
+    (answer["message"].as_str().unwrap_or_default().to_owned(), warnings)
+}
+
+async fn pod(container: Value, spec: Value) -> (String, Vec<String>) {
+    let mut pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    for (key, value) in container.as_object().unwrap() {
+        pod["spec"]["containers"][0][key] = value.clone();
+    }
+    for (key, value) in spec.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    judgement("/api/v1/namespaces/default/pods", pod).await
+}
+
+#[tokio::test]
+async fn huge_pages_come_whole() {
+    let with = async |amount: &str| {
+        let limits = json!({"memory": "1Gi", "hugepages-2Mi": amount});
+        pod(json!({"resources": {"limits": limits}}), json!({})).await.0
+    };
+    assert_eq!(with("4Mi").await, "");
+    let refused = with("3Mi").await;
+    assert!(refused.contains("3Mi is not positive integer multiple of hugepages-2Mi"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_user_of_windows_may_have_a_domain() {
+    let as_user = async |name: &str| {
+        let options = json!({"securityContext": {"windowsOptions": {"runAsUserName": name}}});
+        pod(options, json!({})).await.0
+    };
+    assert_eq!(as_user("NT AUTHORITY\\NETWORK SERVICE").await, "");
+    assert_eq!(as_user("ContainerUser").await, "");
+    let refused = as_user("a\\b\\c").await;
+    assert!(refused.contains("runAsUserName cannot contain more than one backslash"), "{refused}");
+}
+
+#[tokio::test]
+async fn volumes_are_judged_by_their_kind() {
+    let with = async |name: &str, source: Value| {
+        let mut volume = source;
+        volume["name"] = name.into();
+        pod(json!({}), json!({"volumes": [volume]})).await.0
+    };
+    let disk =
+        |kind: &str, place: &str| json!({"azureDisk": {"diskName": "d", "diskURI": place, "kind": kind}});
+    let (blob, managed) = ("https://a.blob.core.windows.net/b/c.vhd", "/subscriptions/a/resourcegroups/b");
+    assert_eq!(with("v", disk("Dedicated", blob)).await, "");
+    assert_eq!(with("v", disk("Managed", managed)).await, "");
+    assert!(with("v", disk("Managed", blob)).await.contains("/subscriptions/{sub-id}"));
+    assert!(with("v", disk("Shared", managed)).await.contains("https://{account-name}"));
+    let target = json!({"iscsi": {"targetPortal": "127.0.0.1:3260", "iqn": "iqn.2016-04.test.com:storage",
+        "lun": 0, "initiatorName": "iqn.2015-02.example.com:init"}});
+    assert_eq!(with(&"a".repeat(49), target.clone()).await, "");
+    assert!(with(&"a".repeat(50), target).await.contains("must be under 64 characters"));
+}
+
+#[tokio::test]
+async fn a_port_of_the_host_has_a_number() {
+    let ports = json!([{"containerPort": 80, "hostIP": "10.0.0.1"}]);
+    let (refused, warnings) = pod(json!({"ports": ports}), json!({})).await;
+    assert_eq!(refused, "");
+    let expected = "spec.containers[0].ports[0]: hostIP set without hostPort: {Name: HostPort:0 ContainerPort:80 Protocol:TCP HostIP:10.0.0.1}";
+    assert!(warnings.iter().any(|warning| warning.contains(expected)), "{warnings:?}");
+    let ports = json!([{"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.1"}]);
+    assert_eq!(pod(json!({"ports": ports}), json!({})).await, (String::new(), Vec::new()));
+}
+
+#[tokio::test]
+async fn addresses_outside_of_the_cluster_are_warned_of() {
+    let with = async |cluster: &str| {
+        let spec = json!({"clusterIP": cluster, "externalIPs": ["192.0.2.1"], "ports": [{"port": 80}]});
+        let service = json!({"metadata": {"name": "s"}, "spec": spec});
+        let (refused, warnings) = judgement("/api/v1/namespaces/default/services", service).await;
+        assert_eq!(refused, "");
+        warnings.iter().any(|warning| warning.contains("spec.externalIPs is deprecated"))
+    };
+    assert!(with("").await);
+    assert!(!with("None").await, "they are ignored there");
+}
+
+#[tokio::test]
+async fn no_more_indexes_fail_than_there_are() {
+    let with = async |failed: i64| {
+        let template =
+            json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+        let spec = json!({"completionMode": "Indexed", "completions": 3, "parallelism": 3,
+            "backoffLimitPerIndex": 1, "maxFailedIndexes": failed, "template": template});
+        let job = json!({"metadata": {"name": "j"}, "spec": spec});
+        judgement("/apis/batch/v1/namespaces/default/jobs", job).await.0
+    };
+    assert_eq!(with(3).await, "");
+    assert!(with(4).await.contains("must be less than or equal to completions"));
 }
