@@ -35,17 +35,30 @@ pub(crate) struct Trial {
 
 /// All changes of an object's spec by the schema of its definition.
 pub(crate) fn changes(definition: &Value, object: &Value) -> Vec<PropertyChange> {
-    let api_version = object["apiVersion"].as_str().unwrap_or_default();
-    let version = api_version.rsplit('/').next().unwrap_or_default();
-    let versions = definition["spec"]["versions"].as_array();
-    let Some(found) = versions.into_iter().flatten().find(|one| one["name"] == version) else {
-        return Vec::new();
-    };
-    let schema = &found["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let Some(schema) = spec_schema(definition, object) else { return Vec::new() };
     let mut changes = Changes { path: vec!["spec".to_owned()], found: Vec::new() };
     changes.walk(schema, object.get("spec"), true);
     changes.found.truncate(CHANGES);
     changes.found
+}
+
+/// Changes of numbers and switches that an object has where the schema of its definition takes anything, as that of a role or a chart
+/// does. Nothing says that such a field is more than a leftover, so that they need not show anywhere.
+pub(crate) fn undeclared(definition: &Value, object: &Value) -> Vec<PropertyChange> {
+    let Some(schema) = spec_schema(definition, object) else { return Vec::new() };
+    let mut changes = Changes { path: vec!["spec".to_owned()], found: Vec::new() };
+    changes.walk_open(schema, &object["spec"]);
+    changes.found.truncate(CHANGES);
+    changes.found
+}
+
+/// The schema of an object's spec, by its definition.
+fn spec_schema<'a>(definition: &'a Value, object: &Value) -> Option<&'a Value> {
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let mut versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+    let found = versions.find(|one| one["name"] == version)?;
+    Some(&found["schema"]["openAPIV3Schema"]["properties"]["spec"])
 }
 
 struct Changes {
@@ -79,6 +92,33 @@ impl Changes {
                 self.walk(schema, value.and_then(|value| value.get(name)), required(name));
                 self.path.pop();
             }
+        }
+    }
+
+    /// What is below a schema that keeps unknown fields has none of its own, unless it is declared all the same.
+    fn walk_open(&mut self, schema: &Value, value: &Value) {
+        if self.path.len() > DEPTH || self.found.len() >= CHANGES {
+            return;
+        }
+        let is_open = schema.is_null() || schema["x-kubernetes-preserve-unknown-fields"] == true;
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let declared = &schema["properties"][name.as_str()];
+                    if is_open || !declared.is_null() {
+                        self.path.push(name.clone());
+                        self.walk_open(declared, value);
+                        self.path.pop();
+                    }
+                }
+            }
+            Value::Bool(_) | Value::Number(_) if schema.is_null() => {
+                let kind = if value.is_boolean() { "boolean" } else { "integer" };
+                if let Some(other) = other_value(&json!({ "type": kind }), value) {
+                    self.add(&other, Some(value));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -190,5 +230,33 @@ mod tests {
         assert_eq!(found[10].patch, json!({"spec": {"size": 1}}));
         assert_eq!(found[10].back, json!({"spec": {"size": 2}}));
         assert_eq!(found[9].back, json!({"spec": {"paused": null}}));
+    }
+
+    #[test]
+    fn what_a_schema_leaves_open_is_changed_where_the_object_has_it() {
+        let found = |spec: Value| {
+            let schema = json!({"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+                "declared": {"type": "integer"},
+                "closed": {"type": "object", "properties": {"open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}},
+            }}});
+            let version = json!({"name": "v1", "schema": {"openAPIV3Schema": {"properties": schema}}});
+            let definition = json!({"spec": {"versions": [version]}});
+            let object = json!({"apiVersion": "example.com/v1", "spec": spec});
+            let found = undeclared(&definition, &object);
+            found.into_iter().map(|change| change.description).collect::<Vec<_>>()
+        };
+        let spec = json!({
+            "size": 3, "image": "busybox", "nested": {"paused": true, "ratio": 0.5}, "declared": 1, "ports": [1],
+            "closed": {"open": {"count": 1}, "unknown": 1},
+        });
+        assert_eq!(
+            found(spec),
+            [
+                ".spec.closed.open.count from 1 to 2",
+                ".spec.nested.paused from true to false",
+                ".spec.size from 3 to 4",
+            ]
+        );
+        assert!(found(json!(null)).is_empty());
     }
 }

@@ -17,7 +17,8 @@ pub enum Step {
         /// The merge patch.
         patch: Value,
     },
-    /// Changes one property of an object as its definition allows it: a number before anything else. Nothing if there is none.
+    /// Changes one property of an object as its definition allows it: a number before anything else. Where the definition allows anything
+    /// and declares nothing, a number or a switch that the object has. Nothing if there is none.
     Change(Value),
     /// Deletes an object.
     Delete(Value),

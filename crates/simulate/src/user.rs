@@ -49,13 +49,15 @@ pub(crate) async fn patch(
     api.patch(&name, &params, &Patch::Merge(patch)).await.map(drop).map_err(|error| error.to_string())
 }
 
-/// Makes the first change of a property that the API server accepts.
+/// Makes the first change of a property that the API server accepts: one that is declared, if there is any.
 async fn change(cluster: &Cluster, object: &Value) -> Result<(), String> {
     let Some(definition) = definition_of(cluster, object) else { return Ok(()) };
     let mut changes = properties::changes(&definition, object);
     changes.retain(|change| change.weight.is_some());
     changes.sort_by_key(|change| change.weight);
-    for change in changes {
+    let mut undeclared = properties::undeclared(&definition, object);
+    undeclared.sort_by_key(|change| change.weight);
+    for change in changes.into_iter().chain(undeclared) {
         if patch(cluster, object, &change.patch, true).await.is_ok() {
             return patch(cluster, object, &change.patch, false).await;
         }
