@@ -290,7 +290,7 @@ impl<'a> Decoder<'a> {
             } else {
                 let mark = self.mark(key_at);
                 let go_keys = self.go_keys;
-                self.go_keys |= self.is_collection(key_at);
+                self.go_keys = true;
                 let key = self.decode(key_at)?;
                 if matches!(key, Node::Sequence(_) | Node::Mapping(_)) {
                     return Err(decode_error(format!("invalid map key: {}", key.go_syntax()), Some(mark)));
@@ -369,10 +369,6 @@ impl<'a> Decoder<'a> {
 
     fn is_mapping(&self, at: usize) -> bool {
         matches!(self.kind(at), Some(Kind::Mapping { .. }))
-    }
-
-    fn is_collection(&self, at: usize) -> bool {
-        matches!(self.kind(at), Some(Kind::Mapping { .. } | Kind::Sequence { .. }))
     }
 
     /// Adds the pairs of a merged mapping, or of a list of them, where the first one wins.

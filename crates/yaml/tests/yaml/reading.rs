@@ -290,6 +290,11 @@ fn collections() {
 }
 
 #[test]
+fn whole_floats_are_whole_numbers() {
+    assert_eq!(from_str("[-2.0, 3.0, -0.5]").unwrap(), serde_json::json!([-2, 3, -0.5]));
+}
+
+#[test]
 fn tags_say_what_plain_text_is() {
     reads(&[
         ("!!float 1.5", "1.5"),

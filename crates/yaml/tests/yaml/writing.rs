@@ -268,3 +268,10 @@ fn structs_are_sorted_but_for_pretty() {
     );
     assert!(to_string_pretty(&example).unwrap().starts_with("b: 1\na: null\nvariant:\n"));
 }
+
+#[test]
+fn a_long_key_is_marked_as_one() {
+    let write = |length: usize| to_string(&serde_json::json!({"k".repeat(length): 1})).unwrap();
+    assert_eq!(write(128), format!("{}: 1\n", "k".repeat(128)));
+    assert_eq!(write(129), format!("? {}\n: 1\n", "k".repeat(129)));
+}
