@@ -122,3 +122,90 @@ fn readiness_of(kind: &Kind, snapshot: &Snapshot) -> Readiness {
     object["kind"] = json!(kind.resource().kind);
     steersman::readiness(&object)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::time::Duration;
+
+    use steersman::testing::TestEnv;
+    use steersman::{Operator, predicate};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn definition() -> Value {
+        let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "teams.lab.example.com" },
+            "spec": {
+                "group": "lab.example.com", "scope": "Namespaced", "names": { "kind": "Team", "plural": "teams" },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true, "subresources": { "status": {} },
+                    "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": open, "status": open } } },
+                }],
+            },
+        })
+    }
+
+    #[tokio::test]
+    async fn what_is_said_of_workloads_brings_no_run() {
+        let mut env = TestEnv::start().await.unwrap();
+        env.install(&serde_json::from_value(definition()).unwrap()).await.unwrap();
+        let resource = kube::api::ApiResource {
+            group: "lab.example.com".into(),
+            version: "v1".into(),
+            api_version: "lab.example.com/v1".into(),
+            kind: "Team".into(),
+            plural: "teams".into(),
+        };
+        let kind = Kind::dynamic(resource.clone(), true);
+        let runs = Runs::default();
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let (of, ended) = (kind.clone(), runs.clone());
+        // As the controller of the plays does it, without a play.
+        let plays = Controller::of_kind(kind.clone(), move |object: Arc<DynamicObject>, context: Context| {
+            let (of, runs, tell) = (of.clone(), ended.clone(), tell.clone());
+            async move {
+                let api: Api<DynamicObject> =
+                    Api::namespaced_with(context.client(), "default", of.resource());
+                let generation = object.metadata.generation;
+                for verdict in [Verdict::Running, Verdict::Succeeded { result: None }] {
+                    status::write(&api, &of, &object, &verdict, generation, &context).await?;
+                }
+                runs.ended(&object.uid().unwrap_or_default(), generation, true, HashMap::new());
+                runs.notify(context.key());
+                let _ = tell.send(object.name_any());
+                Ok::<_, RuntimeError>(Action::await_change())
+            }
+        })
+        .when(predicate::generation_changed);
+        env.run(Operator::new("lab").controller(controller(kind, "team", runs)).controller(plays));
+        let api: Api<DynamicObject> = Api::namespaced_with(env.client(), "default", &resource);
+        let mut all = Vec::new();
+        for number in 0..20 {
+            let name = format!("team-{number}");
+            let team = DynamicObject::new(&name, &resource).data(json!({ "spec": {} }));
+            api.create(&kube::api::PostParams::default(), &team).await.unwrap();
+            let is_said = async {
+                while !is_said(
+                    &api.get(&name).await.unwrap(),
+                    true,
+                    WORKLOADS_READY,
+                    "everything that was made is ready",
+                    Some(1),
+                ) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(30), is_said).await.unwrap();
+            all.push(name);
+        }
+        let mut heard = Vec::new();
+        // The watch brings the last object after all that was said of those before it.
+        while heard.last() != all.last() {
+            heard.push(tokio::time::timeout(Duration::from_secs(30), told.recv()).await.unwrap().unwrap());
+        }
+        assert_eq!(heard, all);
+    }
+}

@@ -199,8 +199,10 @@ pub(crate) async fn write(
         attempts += 1;
         match written {
             Ok(written) => {
-                // The next run is to know what this one said.
-                if let Err(error) = context.observe_dynamic(kind, &written) {
+                // The next run is to know what this one said. What is said beside the runs is left to the watch, which knows what was
+                // before: as another controller's own write it would come to that of the runs like a new object.
+                let is_of_run = !matches!(verdict, Verdict::Ready { .. });
+                if is_of_run && let Err(error) = context.observe_dynamic(kind, &written) {
                     tracing::debug!(%error, "an answer was not understood");
                 }
                 return Ok(());
