@@ -17,6 +17,7 @@ use tower_service::Service;
 use super::{
     Sent, Write,
     process::{Pending, Process, Stream},
+    sent::Demand,
 };
 use crate::{
     fault::Fault,
@@ -117,7 +118,7 @@ impl Process {
             note(format!("{what}: {why}"), true);
             return Ok(answer);
         }
-        let sent = Sent::of(&mut request, &write.target).await?;
+        let demand = Demand::of(&mut request, &write.target).await?;
         let before = network.0.config.store.latest();
         let answer = inner.send(request).await?;
         write.revisions = (before, network.0.config.store.latest());
@@ -128,7 +129,10 @@ impl Process {
             if let Some(counted) = state.writes.get_mut(number - 1) {
                 counted.clone_from(&write);
             }
-            state.sent.extend(sent.filter(|_| status.is_success()));
+            if let Some((key, demand)) = demand.filter(|_| status.is_success()) {
+                let before = state.sent.remove(&key);
+                state.sent.extend(Sent::and(before, demand).map(|sent| (key, sent)));
+            }
             if status.is_success() && state.leader.is_some_and(|leader| leader != self.0.start) {
                 state
                     .deposed_writes

@@ -160,7 +160,7 @@ impl Network {
         self.lock().used.len() == self.0.config.faults.len()
     }
 
-    /// What the operator last created or applied an object with.
+    /// What the operator demands of an object that it made.
     pub(crate) fn sent(&self, key: &str) -> Option<Sent> {
         self.lock().sent.get(key).cloned()
     }

@@ -4,7 +4,7 @@ use http::{Request, StatusCode, Uri};
 use kube::{Client, client::Body};
 use tokio::time::Instant;
 
-use super::{Sent, process::Process};
+use super::{process::Process, sent::Demand};
 use crate::{
     fault::Fault,
     query::{Answer, forbidden, verb},
@@ -83,8 +83,8 @@ impl Process {
             return Ok(None);
         }
         let resource = target.group_resource();
-        let sent = Sent::of(request, target).await?;
-        let name = sent.and_then(|(key, _)| key.rsplit('/').next().map(str::to_owned)).unwrap_or_default();
+        let demand = Demand::of(request, target).await?;
+        let name = demand.and_then(|(key, _)| key.rsplit('/').next().map(str::to_owned)).unwrap_or_default();
         let count = format!("count/{resource}=1");
         let message = format!(
             "{resource} {name:?} is forbidden: exceeded quota: {QUOTA}, requested: {count}, used: {count}, limited: {count}"

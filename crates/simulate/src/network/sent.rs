@@ -1,7 +1,7 @@
-//! What an operator demands of an object: the body that it creates or applies it with.
+//! What an operator demands of an object: the body that it creates or applies it with, and what its patches set from then on.
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::Value;
@@ -9,36 +9,138 @@ use steersman_api::protobuf;
 
 use crate::{query::verb, target::Target};
 
-/// The body of a create or an apply. It is read when it is asked for, since few are.
-#[derive(Debug, Clone)]
-pub(crate) struct Sent(Bytes);
+/// Patches whose body says what becomes of each field in it.
+const MERGED: [&str; 2] = ["application/merge-patch+json", "application/strategic-merge-patch+json"];
 
-impl Sent {
-    /// The body of a request by which an operator says what an object is to be, with the key of the object. Updates say that of fields
-    /// that were only read as well, so that they are no demand.
+/// What an operator has demanded of an object. It is read when it is asked for, since few are.
+#[derive(Debug, Clone)]
+pub(crate) struct Sent {
+    /// The body of the last create or apply.
+    whole: Bytes,
+    /// The bodies of patches since then.
+    patches: Vec<Bytes>,
+}
+
+/// What a request demands of an object.
+#[derive(Debug)]
+pub(crate) enum Demand {
+    /// All that the operator wants of it.
+    Whole(Bytes),
+    /// The fields that it has.
+    Patch(Bytes),
+}
+
+impl Demand {
+    /// What a request by which an operator says what an object is to be demands, with the key of the object. Updates say that of
+    /// fields that were only read as well, so that they are no demand.
     pub(super) async fn of(
         request: &mut Request<Body>,
         target: &Target,
     ) -> Result<Option<(String, Self)>, kube::Error> {
-        let is_demand = match *request.method() {
-            Method::POST => true,
-            Method::PATCH => verb(request.method(), request.headers()) == "apply",
-            _ => false,
+        let form = request.headers().get(header::CONTENT_TYPE).and_then(|form| form.to_str().ok());
+        let is_merged = form.is_some_and(|form| MERGED.iter().any(|merged| form.starts_with(merged)));
+        let demand: fn(Bytes) -> Self = match *request.method() {
+            Method::POST => Self::Whole,
+            Method::PATCH if verb(request.method(), request.headers()) == "apply" => Self::Whole,
+            Method::PATCH if is_merged => Self::Patch,
+            _ => return Ok(None),
         };
-        if !is_demand || target.subresource.is_some() {
+        if target.subresource.is_some() {
             return Ok(None);
         }
-        let body = std::mem::replace(request.body_mut(), Body::empty());
-        let sent = Self(body.collect().await?.to_bytes());
-        *request.body_mut() = Body::from(sent.0.clone());
+        let body = std::mem::replace(request.body_mut(), Body::empty()).collect().await?.to_bytes();
+        *request.body_mut() = Body::from(body.clone());
         let name = target.name.clone();
-        let name = name.or_else(|| sent.object()["metadata"]["name"].as_str().map(str::to_owned));
+        let name = name.or_else(|| parse(&body)["metadata"]["name"].as_str().map(str::to_owned));
         let key = Target { name, ..target.clone() }.key();
-        Ok(key.map(|key| (key, sent)))
+        Ok(key.map(|key| (key, demand(body))))
+    }
+}
+
+impl Sent {
+    /// What is demanded of an object after another demand. A patch of an object that the operator did not make says nothing of what it
+    /// is to be.
+    pub(super) fn and(before: Option<Self>, demand: Demand) -> Option<Self> {
+        match demand {
+            Demand::Whole(whole) => Some(Self { whole, patches: Vec::new() }),
+            Demand::Patch(patch) => {
+                let mut sent = before?;
+                if sent.patches.last() != Some(&patch) {
+                    sent.patches.push(patch);
+                }
+                Some(sent)
+            }
+        }
     }
 
     /// The object, or null if it can't be read.
     pub(crate) fn object(&self) -> Value {
-        serde_json::from_slice(&self.0).ok().or_else(|| protobuf::decode(&self.0).ok()).unwrap_or_default()
+        let mut object = parse(&self.whole);
+        self.patches.iter().for_each(|patch| merge(&mut object, parse(patch)));
+        object
+    }
+}
+
+fn parse(body: &[u8]) -> Value {
+    serde_json::from_slice(body).ok().or_else(|| protobuf::decode(body).ok()).unwrap_or_default()
+}
+
+/// Puts the fields of a patch over those of an object. A list is that of the patch, which may be a part of what the object has then.
+fn merge(object: &mut Value, patch: Value) {
+    match (object, patch) {
+        (Value::Object(fields), Value::Object(patch)) => {
+            for (name, value) in patch {
+                match value {
+                    Value::Null => drop(fields.remove(&name)),
+                    value => merge(fields.entry(name).or_insert(Value::Null), value),
+                }
+            }
+        }
+        (object, patch) => *object = patch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_patch_is_a_demand_on_what_was_made() {
+        let bytes = |value: Value| Bytes::from(value.to_string());
+        let patch = |before: Option<Sent>, value: Value| Sent::and(before, Demand::Patch(bytes(value)));
+        assert!(patch(None, json!({"spec": {"replicas": 1}})).is_none());
+        let made =
+            json!({"metadata": {"name": "a"}, "spec": {"replicas": 3, "paused": true, "ports": [1, 2]}});
+        let made = Sent::and(None, Demand::Whole(bytes(made)));
+        let change = json!({"spec": {"replicas": 4, "paused": null, "ports": [2]}});
+        let changed = patch(patch(made, change.clone()), change);
+        let sent = changed.clone().unwrap();
+        assert_eq!(sent.object(), json!({"metadata": {"name": "a"}, "spec": {"replicas": 4, "ports": [2]}}));
+        assert_eq!(sent.patches.len(), 1);
+        let anew = json!({"spec": {"replicas": 2}});
+        assert_eq!(Sent::and(changed, Demand::Whole(bytes(anew.clone()))).unwrap().object(), anew);
+    }
+
+    #[tokio::test]
+    async fn what_a_request_demands_goes_by_its_form() {
+        let target = Target::of(&"/apis/apps/v1/namespaces/lab/deployments/web".parse().unwrap());
+        let demanded = async |method: Method, form: &str| {
+            let request = Request::builder().method(method).header(header::CONTENT_TYPE, form);
+            let mut request = request.body(Body::from(b"{}".to_vec())).unwrap();
+            let demand = Demand::of(&mut request, &target).await.unwrap();
+            // The body is still there for the API server.
+            let body =
+                std::mem::replace(request.body_mut(), Body::empty()).collect().await.unwrap().to_bytes();
+            assert_eq!(body, "{}");
+            demand.map(|(key, demand)| (key, matches!(demand, Demand::Whole(_))))
+        };
+        let web = |is_whole| Some(("deployments.apps/lab/web".to_owned(), is_whole));
+        assert_eq!(demanded(Method::PATCH, "application/apply-patch+yaml").await, web(true));
+        assert_eq!(demanded(Method::PATCH, "application/strategic-merge-patch+json").await, web(false));
+        assert_eq!(demanded(Method::PATCH, "application/merge-patch+json").await, web(false));
+        assert_eq!(demanded(Method::PATCH, "application/json-patch+json").await, None);
+        assert_eq!(demanded(Method::PUT, "application/json").await, None);
     }
 }
