@@ -94,3 +94,11 @@ async fn a_document_has_all_schemas_that_it_refers_to() {
         assert!(schemas.contains_key(name), "{name}");
     }
 }
+
+#[tokio::test]
+async fn the_old_document_has_no_empty_defaults() {
+    let server = Server::default();
+    let empty = "\"default\":{}";
+    assert!(text(&server, "/openapi/v3/apis/apps/v1").await.1.contains(empty));
+    assert!(!text(&server, "/openapi/v2").await.1.contains(empty));
+}
