@@ -118,6 +118,37 @@ async fn a_token_speaks_for_its_service_account_while_it_is_there() {
     assert!(review["status"]["error"].as_str().unwrap().contains("does not match claim"), "{review}");
 }
 
+#[tokio::test]
+async fn only_who_may_do_everything_collects_rules_of_other_roles() {
+    let server = Server::default();
+    let base = "/apis/rbac.authorization.k8s.io/v1";
+    let group = "rbac.authorization.k8s.io";
+    let everywhere = json!({"nonResourceURLs": ["*"], "verbs": ["*"]});
+    let anything = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+    let roles = json!({"apiGroups": [group], "resources": ["clusterroles"], "verbs": ["create"]});
+    for (user, rules) in [("half", json!([everywhere, roles])), ("whole", json!([everywhere, anything]))] {
+        let role = json!({"metadata": {"name": user}, "rules": rules});
+        assert_eq!(ask(&server, By::Admin, &format!("POST {base}/clusterroles"), role).await.0, 201);
+        let binding = json!({"metadata": {"name": user},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}]});
+        assert_eq!(
+            ask(&server, By::Admin, &format!("POST {base}/clusterrolebindings"), binding).await.0,
+            201
+        );
+    }
+    let collect = async |user: &str| {
+        let selectors = json!([{"matchLabels": {"a": "b"}}]);
+        let role = json!({"metadata": {"name": format!("of-{user}")},
+            "aggregationRule": {"clusterRoleSelectors": selectors}});
+        ask(&server, By::User(User::named(user, [])), &format!("POST {base}/clusterroles"), role).await
+    };
+    let (code, refused) = collect("half").await;
+    assert_eq!(code, 403, "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("must have cluster-admin privileges"), "{refused}");
+    assert_eq!(collect("whole").await.0, 201);
+}
+
 #[tokio::test(start_paused = true)]
 async fn tokens_end_in_time() {
     let start = jiff::Timestamp::UNIX_EPOCH;
