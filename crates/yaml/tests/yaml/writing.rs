@@ -275,3 +275,8 @@ fn a_long_key_is_marked_as_one() {
     assert_eq!(write(128), format!("{}: 1\n", "k".repeat(128)));
     assert_eq!(write(129), format!("? {}\n: 1\n", "k".repeat(129)));
 }
+
+#[test]
+fn control_characters_have_their_short_escapes() {
+    writes(&[(r#"["\u0000\u0007\b\t\u000b\f\r\u001b\u0001"]"#, "- \"\\0\\a\\b\\t\\v\\f\\r\\e\\x01\"\n")]);
+}
