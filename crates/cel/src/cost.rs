@@ -167,7 +167,6 @@ fn of_library(
             }
             _ => return None,
         },
-        function if costs_one(function) => 1,
         op::EQUALS => match value(0) {
             Some(
                 Value::Quantity(_)
