@@ -168,6 +168,8 @@ fn changes_make_objects_without_a_schema() {
     assert_eq!(make("has(Object{?a: self.?nope}.a) || has(Object{?a: self.?nope}.a)"), "false of bool");
     assert_eq!(make("has(Object{?a: self.?my_field}.a)"), "true of bool");
     assert_eq!(make("optional.ofNonZeroValue(Object{}).hasValue()"), "false of bool");
+    assert_eq!(make("optional.ofNonZeroValue(0.0).hasValue()"), "false of bool");
+    assert_eq!(make("optional.ofNonZeroValue(0.5).hasValue()"), "true of bool");
     assert_eq!(make("type(Object.spec{}) == Object.spec"), "true of bool");
     assert_eq!(make("Object{a: 1} == Object{a: 1, b: 2}"), "false of bool");
     assert_eq!(make("Object{a: 1, b: 2} == Object{a: 1, c: 2}"), "false of bool");

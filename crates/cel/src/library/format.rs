@@ -478,8 +478,10 @@ mod tests {
     fn texts_do_not_grow_without_end() {
         let tenfold = ".map(a, '%s%s%s%s%s%s%s%s%s%s'.format([a, a, a, a, a, a, a, a, a, a]))".repeat(12);
         let doubled = ".map(a, [a, a])".repeat(40);
-        for expression in [format!("['x']{tenfold}[0]"), format!("'%s'.format(['x']{doubled})")] {
-            let refused = run(&expression).unwrap_err();
+        let bytes = format!("b'{}'", "x".repeat(90_000));
+        let large = format!("'%s'.format([{bytes}]{})", ".map(a, [a, a])".repeat(7));
+        for expression in [format!("['x']{tenfold}[0]"), format!("'%s'.format(['x']{doubled})"), large] {
+            let refused = run(&expression).map(|text| text.len()).unwrap_err();
             assert!(refused.contains("actual cost limit exceeded"), "{refused}");
         }
     }
@@ -493,6 +495,7 @@ mod tests {
             (r#"'%e'.format([1234567.891])"#, "1.234568×10⁰⁶"),
             (r#"'%.2e'.format([0.00012345])"#, "1.234500×10⁻⁰⁴"),
             (r#"'%f'.format(['Infinity'])"#, "∞"),
+            (r#"'%f'.format(['NaN'])"#, "NaN"),
             (r#"'%e'.format(['-Infinity'])"#, "    -∞"),
             (
                 r#"'%s'.format([[1, 2.5, 'a', b'x', null, true, {'k': 1}]])"#,
