@@ -3,6 +3,7 @@
 mod access;
 mod client;
 mod conversion;
+mod descriptions;
 mod durability;
 mod flow_control;
 mod health;
