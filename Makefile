@@ -12,9 +12,12 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Use
+# It is built once, so that nothing is kept for later builds, and has none of the commands that test operators.
 .PHONY: demo
+demo: export CARGO_INCREMENTAL = 0
+demo: export CARGO_PROFILE_DEV_DEBUG = 0
 demo: ## Run the main job: a chart kept by an operator on an embedded cluster, until it is ready
-	$(CARGO) run --bin steer -- dev examples/minimart --until-ready
+	$(CARGO) run --package steersman-cli --bin steer --no-default-features -- dev examples/minimart --until-ready
 
 .PHONY: install
 install: ## Install `steer` into cargo's bin directory

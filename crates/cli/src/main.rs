@@ -4,6 +4,8 @@
 
 // What is said of a flag is its help on a terminal, where brackets and addresses are no links.
 #![allow(rustdoc::bare_urls, rustdoc::broken_intra_doc_links)]
+// Without its commands, what they alone call is not called.
+#![cfg_attr(not(all(feature = "e2e", feature = "sim")), allow(dead_code))]
 
 mod args;
 mod ask;

@@ -9,6 +9,7 @@ mod create;
 mod deploy;
 mod dev;
 mod doctor;
+#[cfg(feature = "e2e")]
 mod e2e;
 mod edit;
 mod envtest;
@@ -16,6 +17,7 @@ mod generate;
 mod image;
 mod init;
 mod kudo;
+#[cfg(feature = "e2e")]
 mod kuttl;
 mod lint;
 mod man;
@@ -24,6 +26,7 @@ mod release;
 mod run;
 mod scorecard;
 mod serve;
+#[cfg(feature = "sim")]
 mod sim;
 mod template;
 mod update;
@@ -77,8 +80,11 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
     (
         "Prove",
         &[
+            #[cfg(feature = "e2e")]
             ("e2e", e2e::E2e::augment_args),
+            #[cfg(feature = "e2e")]
             ("kuttl", kuttl::Kuttl::augment_args),
+            #[cfg(feature = "sim")]
             ("sim", sim::Sim::augment_args),
             ("scorecard", scorecard::Scorecard::augment_args),
         ],
@@ -149,9 +155,12 @@ enum Command {
     Deploy(deploy::Deploy),
     Undeploy(deploy::Undeploy),
     Kudo(kudo::KudoCommand),
+    #[cfg(feature = "e2e")]
     #[command(name = "e2e")]
     E2e(e2e::E2e),
+    #[cfg(feature = "e2e")]
     Kuttl(kuttl::Kuttl),
+    #[cfg(feature = "sim")]
     Sim(sim::Sim),
     Scorecard(scorecard::Scorecard),
     Serve(serve::Serve),
@@ -209,8 +218,11 @@ impl Steer {
             Command::Deploy(deploy) => deploy.run(globals, output),
             Command::Undeploy(undeploy) => undeploy.run(globals, output),
             Command::Kudo(kudo) => kudo.run(globals, output),
+            #[cfg(feature = "e2e")]
             Command::E2e(e2e) => e2e.run(globals),
+            #[cfg(feature = "e2e")]
             Command::Kuttl(kuttl) => kuttl.run(globals),
+            #[cfg(feature = "sim")]
             Command::Sim(sim) => sim.run(output),
             Command::Scorecard(scorecard) => scorecard.run(output),
             Command::Serve(serve) => serve.run(globals),
