@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kube::{Resource, ResourceExt as _};
+use kube::Resource;
 
 /// Namespace (empty for kinds without one) and name.
 pub(crate) type Name = (String, String);
@@ -13,22 +13,83 @@ pub(crate) type Name = (String, String);
 /// All objects of one kind.
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
-    objects: BTreeMap<Name, Arc<K>>,
+    index: Index,
+    /// By their places in the index; free ones are empty.
+    objects: Vec<Option<Arc<K>>>,
+}
+
+/// What is known of a kind's objects by their names. It is apart from them so that its maps are compiled once, not for each kind.
+#[derive(Debug, Clone, Default)]
+struct Index {
+    places: BTreeMap<Name, usize>,
+    free: Vec<usize>,
     /// Names by the uid of the controlling owner; those without one stand under the empty uid.
     owned: BTreeMap<String, BTreeSet<Name>>,
     /// Uids of objects that a controller deleted and whose end was not seen yet.
     gone: HashSet<String>,
 }
 
+impl Index {
+    fn get(&self, namespace: &str, name: &str) -> Option<usize> {
+        self.places.get(&(namespace.to_owned(), name.to_owned())).copied()
+    }
+
+    fn within(&self, namespace: &str) -> impl Iterator<Item = usize> {
+        let start = (namespace.to_owned(), String::new());
+        let namespace = namespace.to_owned();
+        self.places.range(start..).take_while(move |((n, _), _)| *n == namespace).map(|(_, place)| *place)
+    }
+
+    fn controlled_by(&self, uid: &str) -> impl Iterator<Item = usize> {
+        self.owned.get(uid).into_iter().flatten().filter_map(|name| self.places.get(name).copied())
+    }
+
+    /// The place of a name: a free one, or the next after `places` of them, if it has none yet.
+    fn place(&mut self, name: &Name, places: usize) -> usize {
+        match self.places.get(name) {
+            Some(place) => *place,
+            None => {
+                let place = self.free.pop().unwrap_or(places);
+                self.places.insert(name.clone(), place);
+                place
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &Name) -> Option<usize> {
+        let place = self.places.remove(name)?;
+        self.free.push(place);
+        Some(place)
+    }
+
+    fn add_owner(&mut self, name: &Name, uid: &str) {
+        self.owned.entry(uid.to_owned()).or_default().insert(name.clone());
+    }
+
+    fn forget_owner(&mut self, name: &Name, uid: &str) {
+        if let Some(names) = self.owned.get_mut(uid) {
+            names.remove(name);
+            if names.is_empty() {
+                self.owned.remove(uid);
+            }
+        }
+    }
+
+    fn relisted(&mut self, listed: &HashSet<Name>) -> Vec<Name> {
+        self.gone.clear();
+        self.places.keys().filter(|name| !listed.contains(*name)).cloned().collect()
+    }
+}
+
 impl<K> Clone for Cache<K> {
     fn clone(&self) -> Self {
-        Self { objects: self.objects.clone(), owned: self.owned.clone(), gone: self.gone.clone() }
+        Self { index: self.index.clone(), objects: self.objects.clone() }
     }
 }
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), owned: BTreeMap::new(), gone: HashSet::new() }
+        Self { index: Index::default(), objects: Vec::new() }
     }
 }
 
@@ -48,83 +109,84 @@ fn version<K: Resource>(object: &K) -> u64 {
 }
 
 impl<K: Resource + Clone> Cache<K> {
+    fn at(&self, place: usize) -> Option<&Arc<K>> {
+        self.objects.get(place)?.as_ref()
+    }
+
+    fn find(&self, name: &Name) -> Option<&Arc<K>> {
+        self.at(*self.index.places.get(name)?)
+    }
+
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.objects.get(&(namespace.to_owned(), name.to_owned())).cloned()
+        self.at(self.index.get(namespace, name)?).cloned()
     }
 
     /// All objects in order of their names.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<K>> {
-        self.objects.values()
+        self.index.places.values().filter_map(|place| self.at(*place))
     }
 
     /// The objects of a namespace in order of their names.
     pub(crate) fn within(&self, namespace: &str) -> impl Iterator<Item = &Arc<K>> {
-        let start = (namespace.to_owned(), String::new());
-        let namespace = namespace.to_owned();
-        self.objects.range(start..).take_while(move |((n, _), _)| *n == namespace).map(|(_, object)| object)
+        self.index.within(namespace).filter_map(|place| self.at(place))
     }
 
     /// The objects that the owner with `uid` controls; with an empty one those without a controller.
     pub(crate) fn controlled_by(&self, uid: &str) -> impl Iterator<Item = &Arc<K>> {
-        self.owned.get(uid).into_iter().flatten().filter_map(|name| self.objects.get(name))
+        self.index.controlled_by(uid).filter_map(|place| self.at(place))
     }
 
     /// Whether this version of an object, or a newer one, is known.
     pub(super) fn is_current(&self, name: &Name, wanted: u64) -> bool {
-        self.objects.get(name).is_some_and(|object| version(&**object) >= wanted)
+        self.find(name).is_some_and(|object| version(&**object) >= wanted)
     }
 
     /// Stores an object unless a newer version is cached. Returns the former and the new one if it did.
     pub(super) fn put(&mut self, object: K) -> Option<(Option<Arc<K>>, Arc<K>)> {
         let name = name_of(&object);
-        if object.uid().is_some_and(|uid| self.gone.contains(&uid)) {
+        if object.meta().uid.as_ref().is_some_and(|uid| self.index.gone.contains(uid)) {
             return None;
         }
-        let old = self.objects.get(&name).cloned();
+        let old = self.find(&name).cloned();
         if old.as_ref().is_some_and(|old| version(&**old) >= version(&object)) {
             return None;
         }
         if let Some(old) = &old {
-            self.forget_owner(&name, controller_uid(&**old));
+            self.index.forget_owner(&name, controller_uid(&**old));
         }
         let new = Arc::new(object);
-        self.owned.entry(controller_uid(&*new).to_owned()).or_default().insert(name.clone());
-        self.objects.insert(name, Arc::clone(&new));
-        Some((old, new))
-    }
-
-    fn forget_owner(&mut self, name: &Name, uid: &str) {
-        if let Some(names) = self.owned.get_mut(uid) {
-            names.remove(name);
-            if names.is_empty() {
-                self.owned.remove(uid);
-            }
+        self.index.add_owner(&name, controller_uid(&*new));
+        let place = self.index.place(&name, self.objects.len());
+        match self.objects.get_mut(place) {
+            Some(object) => *object = Some(Arc::clone(&new)),
+            None => self.objects.push(Some(Arc::clone(&new))),
         }
+        Some((old, new))
     }
 
     /// Removes an object. `seen`: the watch delivered the deletion, so that no older state can follow.
     pub(super) fn remove(&mut self, name: &Name, uid: Option<&str>, seen: bool) -> Option<Arc<K>> {
         match uid {
             Some(uid) if seen => {
-                self.gone.remove(uid);
+                self.index.gone.remove(uid);
             }
             Some(uid) => {
-                self.gone.insert(uid.to_owned());
+                self.index.gone.insert(uid.to_owned());
             }
             None => {}
         }
-        let known = self.objects.get(name)?;
+        let known = self.find(name)?;
         if uid.is_some() && known.meta().uid.as_deref() != uid {
             return None;
         }
-        let old = self.objects.remove(name)?;
-        self.forget_owner(name, controller_uid(&*old));
+        let place = self.index.remove(name)?;
+        let old = self.objects.get_mut(place)?.take()?;
+        self.index.forget_owner(name, controller_uid(&*old));
         Some(old)
     }
 
     /// Takes the names of all objects, and returns those of objects that are no longer there.
     pub(super) fn relisted(&mut self, listed: &HashSet<Name>) -> Vec<Name> {
-        self.gone.clear();
-        self.objects.keys().filter(|name| !listed.contains(*name)).cloned().collect()
+        self.index.relisted(listed)
     }
 }
