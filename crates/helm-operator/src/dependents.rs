@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use serde_json::{Value, json};
 use steersman::{Context, Key, Kind, Snapshot, Watch};
 use steersman_release::{
@@ -225,12 +225,14 @@ impl Reconciler {
         let labels = desired.pointer("/spec/template/metadata/labels")?.as_object()?;
         let labels: Vec<String> =
             labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
-        let pods: Api<Pod> = Api::namespaced(context.client(), &dependent.id.namespace);
+        // Read as they are: their type would be compiled here for two of its fields.
+        let kind = ApiResource::erase::<Pod>(&());
+        let pods: Api<DynamicObject> = Api::namespaced_with(context.client(), &dependent.id.namespace, &kind);
         let found = pods.list(&ListParams::default().labels(&labels.join(",")).limit(20)).await.ok()?;
         found
             .items
             .iter()
-            .find_map(|pod| pod_failure(&json!(pod)).map(|error| format!("Pod/{}: {error}", pod.name_any())))
+            .find_map(|pod| pod_failure(&pod.data).map(|error| format!("Pod/{}: {error}", pod.name_any())))
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result, code};
 use crate::kinds::{Kind, Kinds};
-use crate::object::{Object, ObjectId, annotation, resolve, set_metadata};
+use crate::object::{Object, ObjectId, annotation, pods, resolve, set_metadata};
 use crate::progress::{Progress, Reporter};
 use crate::wait::{self, Backoff, typed};
 use crate::write::Outcome;
@@ -361,13 +361,12 @@ impl ApplySet {
                 .iter()
                 .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
                 .collect();
-            let pods: Api<k8s_openapi::api::core::v1::Pod> =
-                Api::namespaced(self.client.clone(), &object.id.namespace);
+            let pods = pods(self.client.clone(), &object.id.namespace);
             let found = pods.list(&ListParams::default().labels(&labels.join(","))).await;
-            let trouble =
-                found.into_iter().flat_map(|list| list.items).find_map(|pod| pod_failure(&json!(pod)));
-            if let Some(trouble) = trouble {
-                *what = format!("{what}: {trouble}");
+            let failure =
+                found.into_iter().flat_map(|list| list.items).find_map(|pod| pod_failure(&pod.data));
+            if let Some(failure) = failure {
+                *what = format!("{what}: {failure}");
             }
         }
         Ok(standing)

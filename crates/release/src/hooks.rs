@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, LogParams, PropagationPolicy};
+use serde_json::Value;
 use steersman_chart::{Hook as Rendered, HookEvent};
 
 use crate::error::{Error, Result};
-use crate::object::{self, Object};
+use crate::object::{self, Object, pods};
 use crate::progress::Progress;
 use crate::record::{Hook, HookExecution, Release};
 use crate::releases::Releases;
@@ -185,18 +186,17 @@ impl Releases {
         };
         let objects = self.hook_objects(hook).await?;
         let namespace = objects.first().map_or(self.namespace.as_str(), |object| &object.id.namespace);
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let found = pods.list(&selected).await.map_err(Error::kube("cannot list the pods of a hook"))?;
-        for pod in found {
+        let found = pods(self.client.clone(), namespace).list(&selected).await;
+        let logs: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        for pod in found.map_err(Error::kube("cannot list the pods of a hook"))? {
             let name = pod.name_any();
-            for container in pod.spec.iter().flat_map(|spec| &spec.containers) {
-                let params = LogParams { container: Some(container.name.clone()), ..LogParams::default() };
-                let text = pods.logs(&name, &params).await.map_err(Error::kube("cannot read logs"))?;
-                self.reporter.report(&Progress::Log {
-                    pod: name.clone(),
-                    container: container.name.clone(),
-                    text,
-                });
+            let containers = pod.data.pointer("/spec/containers").and_then(Value::as_array);
+            let names =
+                containers.into_iter().flatten().filter_map(|container| container.get("name")?.as_str());
+            for container in names.map(str::to_owned) {
+                let params = LogParams { container: Some(container.clone()), ..LogParams::default() };
+                let text = logs.logs(&name, &params).await.map_err(Error::kube("cannot read logs"))?;
+                self.reporter.report(&Progress::Log { pod: name.clone(), container, text });
             }
         }
         Ok(())

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, DynamicObject};
+use kube::api::{Api, ApiResource, DynamicObject};
 use serde_json::{Map, Value, json};
 use steersman_chart::split;
 
@@ -76,6 +77,11 @@ impl Object {
         let annotations = [(RELEASE_NAME, release), (RELEASE_NAMESPACE, namespace)];
         set_metadata(&mut self.content, "annotations", &annotations);
     }
+}
+
+/// The pods of a namespace, read as they are: their type would be compiled here for a few of its fields.
+pub(crate) fn pods(client: Client, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client, namespace, &ApiResource::erase::<Pod>(&()))
 }
 
 /// A label or annotation of an object.
