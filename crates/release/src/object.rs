@@ -327,7 +327,7 @@ mod tests {
     }
 
     fn kind(namespaced: bool) -> Kind {
-        let resource = kube::api::ApiResource {
+        let resource = ApiResource {
             group: "example.com".into(),
             version: "v1".into(),
             api_version: "example.com/v1".into(),
