@@ -225,7 +225,7 @@ impl Reconciler {
         let labels = desired.pointer("/spec/template/metadata/labels")?.as_object()?;
         let labels: Vec<String> =
             labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
-        // Read as they are: their type would be compiled here for two of its fields.
+        // Dynamic objects: decoding `Pod` would be compiled into this crate for a few of its fields.
         let kind = ApiResource::erase::<Pod>(&());
         let pods: Api<DynamicObject> = Api::namespaced_with(context.client(), &dependent.id.namespace, &kind);
         let found = pods.list(&ListParams::default().labels(&labels.join(",")).limit(20)).await.ok()?;

@@ -79,7 +79,7 @@ impl Object {
     }
 }
 
-/// The pods of a namespace, read as they are: their type would be compiled here for a few of its fields.
+/// Pods of a namespace as dynamic objects: decoding `Pod` would be compiled into this crate for a few of its fields.
 pub(crate) fn pods(client: Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client, namespace, &ApiResource::erase::<Pod>(&()))
 }

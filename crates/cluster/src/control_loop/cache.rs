@@ -14,11 +14,11 @@ pub(crate) type Name = (String, String);
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
     index: Index,
-    /// By their places in the index; free ones are empty.
+    /// Slots that the index refers to; free ones are empty.
     objects: Vec<Option<Arc<K>>>,
 }
 
-/// What is known of a kind's objects by their names. It is apart from them so that its maps are compiled once, not for each kind.
+/// Index of a kind's objects by name and by owner. Not generic, so that its maps are compiled once for all kinds.
 #[derive(Debug, Clone, Default)]
 struct Index {
     places: BTreeMap<Name, usize>,
@@ -44,7 +44,7 @@ impl Index {
         self.owned.get(uid).into_iter().flatten().filter_map(|name| self.places.get(name).copied())
     }
 
-    /// The place of a name: a free one, or the next after `places` of them, if it has none yet.
+    /// Returns the slot of a name. A new name takes a free slot, or the one after all `places`.
     fn place(&mut self, name: &Name, places: usize) -> usize {
         match self.places.get(name) {
             Some(place) => *place,
