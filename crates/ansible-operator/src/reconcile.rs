@@ -141,7 +141,9 @@ impl Reconciler {
         let generation = object.metadata.generation;
         let uid = object.uid().unwrap_or_default();
         let status = Status::read(object.data.get("status"));
-        let (is_known, has_succeeded) = match self.runs.last(&uid) {
+        let last = self.runs.last(&uid);
+        let is_first = last.is_none();
+        let (is_known, has_succeeded) = match last {
             Some(last) => (generation.is_some() && last.generation == generation, last.succeeded),
             // A process that has just started goes by what the one before it said.
             None => (status.observes(generation), true),
@@ -188,7 +190,9 @@ impl Reconciler {
         }
         let completion = completion(context);
         if succeeded {
-            if !is_quiet || outcome.has_changed() {
+            // What a process saw as it started may be older than the last words of the one before it.
+            let is_said = is_quiet && (!is_first || self.is_settled(object, context).await?);
+            if !is_said || outcome.has_changed() {
                 let result = outcome.ansible_result(&completion);
                 self.say(object, context, &Verdict::Succeeded { result }).await?;
             }
@@ -274,6 +278,19 @@ impl Reconciler {
         }
     }
 
+    /// Whether the live object, if it is still there, says that its last run ended well.
+    async fn is_settled(&self, object: &DynamicObject, context: &Context) -> Result<bool, RuntimeError> {
+        let Some(live) = self.api(context).get_opt(context.name()).await? else { return Ok(true) };
+        Ok(Status::read(live.data.get("status")).is_settled(object.metadata.generation))
+    }
+
+    fn api(&self, context: &Context) -> Api<DynamicObject> {
+        match context.key().namespace() {
+            Some(namespace) => Api::namespaced_with(context.client(), namespace, self.kind.resource()),
+            None => Api::all_with(context.client(), self.kind.resource()),
+        }
+    }
+
     /// Writes conditions, if that is wanted.
     async fn say(
         &self,
@@ -284,10 +301,7 @@ impl Reconciler {
         if !self.watch.config.manage_status || self.check {
             return Ok(());
         }
-        let api: Api<DynamicObject> = match context.key().namespace() {
-            Some(namespace) => Api::namespaced_with(context.client(), namespace, self.kind.resource()),
-            None => Api::all_with(context.client(), self.kind.resource()),
-        };
+        let api = self.api(context);
         Ok(status::write(&api, &self.kind, object, verdict, object.metadata.generation, context).await?)
     }
 

@@ -112,6 +112,11 @@ impl Status {
         }
     }
 
+    /// Whether it says that the last run was for this generation and ended well.
+    pub(crate) fn is_settled(&self, generation: Option<i64>) -> bool {
+        self.observes(generation) && self.is_successful()
+    }
+
     /// Whether it says that the last run ended well.
     pub(crate) fn is_successful(&self) -> bool {
         let is = |kind: &str, status: &str, reason: &str| {
@@ -255,7 +260,7 @@ mod tests {
         );
         assert_eq!(done["conditions"][2]["message"], "Last reconciliation succeeded");
         assert_eq!(done["conditions"][3]["status"], "False");
-        assert!(status.is_successful());
+        assert!(status.is_successful() && status.is_settled(Some(3)) && !status.is_settled(Some(4)));
         assert!(status.observes(Some(3)) && !status.observes(Some(4)) && !status.observes(None));
         let failed = set(&mut status, Verdict::Failed { message: "no\nway".into(), result: None }, "t3");
         let states: Vec<_> = failed["conditions"].as_array().unwrap()[1..]
@@ -264,7 +269,7 @@ mod tests {
             .collect();
         assert_eq!(states, ["Running=False Running", "Successful=False ", "Failure=True Failed"]);
         assert_eq!(failed["conditions"][3]["message"], "no\nway");
-        assert!(!status.is_successful());
+        assert!(!status.is_successful() && !status.is_settled(Some(3)));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use hyper_util::rt::TokioIo;
 use kube::api::DynamicObject;
 use kube::client::Body;
 use serde_json::{Value, json};
-use steersman::{Context, Key, Kind, Snapshot, Watch, predicate};
+use steersman::{Context, Key, Kind, Meta, Snapshot, Watch, predicate};
 use steersman_listener::{Limits, Listener, RequestBody, Tunnel};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -40,6 +40,9 @@ use crate::watches::GroupVersionKind;
 const LARGEST_BODY: usize = 32 << 20;
 /// Subresources that do something outside of the store, which no dry run can hold back.
 const ACTING_SUBRESOURCES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
+
+/// Prefix of the annotations in which Kubernetes' Deployment controller keeps its books.
+const BOOKKEEPING: &str = "deployment.kubernetes.io/";
 
 /// Says that a read was answered without asking the cluster; operator-sdk's name.
 const CACHE: HeaderName = HeaderName::from_static("x-cache");
@@ -232,6 +235,9 @@ impl RunScope {
         }
         let (head, content) = whole(response).await?;
         if let Some(found) = found.filter(|found| found.watchable) {
+            if method == Method::PATCH && found.kind != self.owner.kind && !self.is_watched(&found.kind) {
+                self.watch_made_before(&found.kind, &content).await;
+            }
             self.observe(&method, &target, &found.kind, &content);
         }
         Ok(Response::from_parts(head, Body::from(content.to_vec())))
@@ -249,10 +255,18 @@ impl RunScope {
         body: Bytes,
         target: &Target,
     ) -> std::result::Result<Response<Body>, ProxyError> {
-        let Some((kind, key)) = self.cacheable(&parts, target).await else {
+        let Some((kind, key)) = self.dependent(&parts, target).await else {
             let response = self.pass(parts, body).await?;
             return self.learn_secrets(target, response).await;
         };
+        if !self.is_watched(&kind) {
+            let (head, content) = whole(self.pass(parts, body).await?).await?;
+            if head.status == StatusCode::OK {
+                self.watch_made_before(&kind, &content).await;
+            }
+            let response = Response::from_parts(head, Body::from(content.to_vec()));
+            return self.learn_secrets(target, response).await;
+        }
         let version = self
             .context
             .cached(&kind, &key)
@@ -277,8 +291,8 @@ impl RunScope {
         self.learn_secrets(target, response).await
     }
 
-    /// The object that a request reads, if it is of a kind that the controller watches and is wanted as it is.
-    async fn cacheable(&self, parts: &http::request::Parts, target: &Target) -> Option<(Kind, Key)> {
+    /// The object that a request reads, if it can be one that a run made and is wanted as it is.
+    async fn dependent(&self, parts: &http::request::Parts, target: &Target) -> Option<(Kind, Key)> {
         let name = target.name.as_deref()?;
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
         let is_plain = target.subresource.is_none()
@@ -288,13 +302,13 @@ impl RunScope {
         if !is_plain {
             return None;
         }
-        let kind = self.found(target).await?.kind;
+        let found = self.found(target).await.filter(|found| found.watchable)?;
         // Writes of the controller's own kind are not told to the caches, which may be behind them.
-        if kind == self.owner.kind {
-            return None;
-        }
-        let is_watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).contains(&kind);
-        is_watched.then(|| (kind, Key::new(target.namespace.as_deref(), name)))
+        (found.kind != self.owner.kind).then(|| (found.kind, Key::new(target.namespace.as_deref(), name)))
+    }
+
+    fn is_watched(&self, kind: &Kind) -> bool {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).contains(kind)
     }
 
     /// Passes on a connection that changes its protocol, such as that of `exec`.
@@ -363,6 +377,14 @@ impl RunScope {
         serde_json::to_value(live).ok()
     }
 
+    /// Watches the kind of an object that a run of an earlier process made: after a restart nothing may be left to create.
+    async fn watch_made_before(&self, kind: &Kind, content: &Bytes) {
+        if self.inject_owner && serde_json::from_slice(content).is_ok_and(|object| self.owner.is_on(&object))
+        {
+            self.watch(kind).await;
+        }
+    }
+
     /// Watches the kind of an object that the run creates, before it does, so that its own write is known as such.
     async fn watch(&self, kind: &Kind) {
         let resource = kind.resource();
@@ -392,7 +414,7 @@ impl RunScope {
         if *kind == self.owner.kind {
             return;
         }
-        let is_watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).contains(kind);
+        let is_watched = self.is_watched(kind);
         if *method == Method::DELETE {
             let answer: Value = serde_json::from_slice(content).unwrap_or_default();
             let uid =
@@ -451,8 +473,10 @@ fn is_drift(old: &Snapshot, new: &Snapshot) -> bool {
     if !predicate::spec_changed(old, new) {
         return false;
     }
-    if new.meta().is_ok_and(|meta| meta.generation > 0) {
-        return true;
+    if let (Ok(before), Ok(now)) = (old.meta(), new.meta())
+        && now.generation > 0
+    {
+        return is_edited(&before, &now);
     }
     let essence = |snapshot: &Snapshot| -> Option<Value> {
         let mut object: Value = serde_json::from_slice(snapshot.json()).ok()?;
@@ -466,6 +490,18 @@ fn is_drift(old: &Snapshot, new: &Snapshot) -> bool {
         (Some(old), Some(new)) => old != new,
         _ => true,
     }
+}
+
+/// Whether anything changed of a kind that counts generations but its status and the Deployment controller's bookkeeping.
+fn is_edited(before: &Meta<'_>, now: &Meta<'_>) -> bool {
+    fn annotations<'a>(meta: &'a Meta<'a>) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let all = meta.annotations.iter().map(|(name, value)| (&**name, &**value));
+        all.filter(|(name, _)| !name.starts_with(BOOKKEEPING))
+    }
+    before.generation != now.generation
+        || before.labels != now.labels
+        || before.finalizers != now.finalizers
+        || !annotations(before).eq(annotations(now))
 }
 
 fn without_hop_headers(mut response: Response<Body>) -> Response<Body> {

@@ -128,6 +128,56 @@ async fn what_a_run_creates_is_owned_and_its_drift_brings_a_run() {
 }
 
 #[tokio::test]
+async fn drift_of_what_an_earlier_process_made_brings_a_run() {
+    let mut lab = Lab::new().await;
+    let first = lab.context().await;
+    let others: Api<ConfigMap> = lab.env.api();
+    let scope = lab.scope(&first, false);
+    let mut made = json!(map("made", json!({})));
+    scope.owner.mark(&mut made, Some("default"));
+    others.create(&PostParams::default(), &object(made)).await.unwrap();
+    others.create(&PostParams::default(), &map("theirs", json!({}))).await.unwrap();
+    let access = lab.proxy.open(Arc::clone(&scope)).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client(access.kubeconfig()).await, "default");
+    let kind = Kind::of::<ConfigMap>();
+    let (own, nothing) = (PatchParams::default(), Patch::Merge(json!({ "data": { "a": "1" } })));
+
+    maps.get("theirs").await.unwrap();
+    maps.patch("theirs", &own, &nothing).await.unwrap();
+    assert!(!scope.is_watched(&kind), "what others made is not watched");
+    maps.get("made").await.unwrap();
+    assert!(scope.is_watched(&kind));
+    lab.env.quiet().await;
+    while lab.contexts.try_recv().is_ok() {}
+    others.delete("made", &Default::default()).await.unwrap();
+    lab.context().await;
+
+    // A run that does not read before it writes.
+    lab.watched.lock().unwrap().clear();
+    let mut made = json!(map("patched", json!({})));
+    scope.owner.mark(&mut made, Some("default"));
+    others.create(&PostParams::default(), &object(made)).await.unwrap();
+    maps.patch("patched", &own, &nothing).await.unwrap();
+    assert!(scope.is_watched(&kind));
+}
+
+#[test]
+fn what_the_deployment_controller_notes_is_no_drift() {
+    fn read(text: &str) -> Meta<'_> {
+        serde_json::from_str(text).unwrap()
+    }
+    let old = read(r#"{"generation": 1, "annotations": {"by": "user"}}"#);
+    let drifts = |now: &str| is_edited(&old, &read(now));
+    let revision =
+        r#"{"generation": 1, "annotations": {"by": "user", "deployment.kubernetes.io/revision": "1"}}"#;
+    assert!(!drifts(revision));
+    assert!(drifts(r#"{"generation": 1, "annotations": {"by": "others"}}"#));
+    assert!(drifts(r#"{"generation": 1, "annotations": {"by": "user"}, "labels": {"a": "b"}}"#));
+    assert!(drifts(r#"{"generation": 1, "annotations": {"by": "user"}, "finalizers": ["a/b"]}"#));
+    assert!(drifts(r#"{"generation": 2, "annotations": {"by": "user"}}"#));
+}
+
+#[tokio::test]
 async fn a_dry_run_changes_nothing_and_a_run_that_is_over_gets_nothing() {
     let mut lab = Lab::new().await;
     let first = lab.context().await;
