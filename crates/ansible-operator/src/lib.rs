@@ -35,7 +35,7 @@ pub use error::{Error, Result};
 pub use metrics::reference as metrics_reference;
 pub use operator::{Defaults, LogEvents, add_watches, list_objects};
 pub use progress::{Observer, Progress, Step};
-pub use runner::{RunnerOptions, TESTED_ANSIBLE};
+pub use runner::{PreparedPython, RunnerOptions, TESTED_ANSIBLE};
 pub use settings::ANNOTATIONS;
 pub use status::{CONDITIONS, EVENTS, REASONS};
 pub use watches::{Content, FinalizerConfig, GroupVersionKind, Watch, WatchConfig, Watches};

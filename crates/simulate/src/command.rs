@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     ffi::OsString,
+    fmt,
     net::Ipv4Addr,
     path::{Path, PathBuf},
     process::Stdio,
@@ -46,19 +47,36 @@ const PANICS: [&str; 4] = ["panic: ", "fatal error: ", "Observed a panic", "pani
 ///
 /// let manager = Command::new("bin/manager").argument("--metrics-bind-address=0").variable("OPERATOR_NAMESPACE", "default");
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use]
 pub struct Command {
     program: OsString,
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
+    helper: Option<Helper>,
 }
+
+impl fmt::Debug for Command {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line: Vec<_> = std::iter::once(&self.program).chain(&self.arguments).collect();
+        formatter.debug_struct("Command").field("line", &line).finish_non_exhaustive()
+    }
+}
+
+/// Tells the process that works for a program, by the number of the program's own.
+pub(crate) type Helper = Arc<dyn Fn(u32) -> Option<u32> + Send + Sync>;
 
 impl Command {
     /// A program without arguments: a path, or a name that `PATH` is searched for.
     pub fn new(program: impl Into<OsString>) -> Self {
-        Self { program: program.into(), arguments: Vec::new(), variables: Vec::new(), directory: None }
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            directory: None,
+            helper: None,
+        }
     }
 
     /// Adds an argument.
@@ -76,6 +94,13 @@ impl Command {
     /// The directory that it runs in. Default: that of this process.
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = Some(path.into());
+        self
+    }
+
+    /// Tells, by the number of the program's process, that of one that works for it without being a descendant of it: a step is not
+    /// over while it works. It is to end with the program's process group. Default: none.
+    pub fn helper(mut self, of: impl Fn(u32) -> Option<u32> + Send + Sync + 'static) -> Self {
+        self.helper = Some(Arc::new(of));
         self
     }
 
@@ -195,7 +220,7 @@ pub(crate) async fn run(
         move |request| answer(client.clone(), Arc::clone(&expected), request)
     });
     let child = command.spawn(&kubeconfig)?;
-    child.id().into_iter().for_each(|id| process.is_program(id));
+    child.id().into_iter().for_each(|id| process.is_program(id, command.helper.clone()));
     let mut group = Group { id: child.id(), child };
     let reading = [
         tokio::spawn(log.clone().read(group.child.stdout.take())),

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::command::Helper;
+
 /// Quiet time of the fault-free runs that it is learned from.
 const LEARNING: Duration = Duration::from_secs(5);
 /// The shortest quiet time that is learned, and the longest.
@@ -135,22 +137,25 @@ impl ThreadClock {
 
 /// The time in which a program and those that it started worked, or would have if the machine had had a processor for them. Zero
 /// where the system does not tell.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ProgramClock {
-    pid: Option<String>,
+    pid: Option<u32>,
+    helper: Option<Helper>,
     /// What each thread had last.
     seen: BTreeMap<OsString, Duration>,
     busy: Duration,
 }
 
 impl ProgramClock {
-    pub(crate) fn of(pid: u32) -> Self {
-        Self { pid: Some(pid.to_string()), ..Self::default() }
+    pub(crate) fn of(pid: u32, helper: Option<Helper>) -> Self {
+        Self { pid: Some(pid), helper, ..Self::default() }
     }
 
     /// The time so far, of all threads.
     pub(crate) fn busy(&mut self) -> Duration {
-        let mut processes: Vec<String> = self.pid.iter().cloned().collect();
+        let helper = self.pid.zip(self.helper.as_ref()).and_then(|(pid, helper)| helper(pid));
+        let mut processes: Vec<String> =
+            self.pid.into_iter().chain(helper).map(|pid| pid.to_string()).collect();
         while let Some(pid) = processes.pop() {
             let threads = std::fs::read_dir(Path::new("/proc").join(pid).join("task"));
             for thread in threads.into_iter().flatten().flatten() {
@@ -170,6 +175,8 @@ impl ProgramClock {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -194,7 +201,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_program_is_busy_while_one_of_its_threads_is() {
-        let mut clock = ProgramClock::of(std::process::id());
+        let mut clock = ProgramClock::of(std::process::id(), None);
         let before = clock.busy();
         let begin = Instant::now();
         std::thread::spawn(move || {
@@ -230,13 +237,32 @@ mod tests {
         // The shell waits for another one that works, and ends by itself whatever becomes of this test.
         let work = "i=0; while [ $i -lt 3000000 ]; do i=$((i + 1)); done";
         let mut program = program.args(["-c", &format!("sh -c '{work}'; true")]).spawn().unwrap();
-        let mut clock = ProgramClock::of(program.id());
+        let mut clock = ProgramClock::of(program.id(), None);
         let begin = Instant::now();
         while clock.busy() < Duration::from_millis(200) {
-            assert!(begin.elapsed() < Duration::from_secs(60), "{clock:?}");
+            assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", clock.busy());
             std::thread::yield_now();
         }
         program.wait().unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_program_is_busy_while_its_helper_is() {
+        // Not one that this process has started, but this process: a program with another parent.
+        let helper: Helper = Arc::new(|pid| (pid == 1).then(std::process::id));
+        let busy = |pid, helper| {
+            let mut clock = ProgramClock::of(pid, helper);
+            let before = clock.busy();
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(200) {
+                std::hint::spin_loop();
+            }
+            clock.busy() - before
+        };
+        // There is no such process.
+        assert_eq!(busy(u32::MAX, Some(Arc::clone(&helper))), Duration::ZERO);
+        assert!(busy(1, Some(helper)) >= Duration::from_millis(150));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-"""The commands of the package: `check`, `libraries`, `run REQUEST` and `serve`."""
+"""The commands of the package: `check`, `libraries`, `run REQUEST`, `serve` and `prepare SOCKET`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ def main(arguments: list[str]) -> int:
             from steersman_ansible import server
 
             return server.serve()
-    print("usage: python -m steersman_ansible check | libraries | run REQUEST | serve", file=sys.stderr)
+        case ["prepare", path]:
+            from steersman_ansible import server
+
+            return server.prepare(path)
+    print("usage: python -m steersman_ansible check | libraries | run REQUEST | serve | prepare SOCKET", file=sys.stderr)
     return 2
 
 

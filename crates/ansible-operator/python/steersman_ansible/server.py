@@ -4,6 +4,8 @@ Commands come on standard input and answers go to standard output, one JSON obje
 starts a run and is answered with `{"run": N, "pid": P}`, and once more with `{"run": N, "exited": STATUS}` when it is over.
 `{"kill": N}` ends a run with all that it started in its process group. When standard input ends, so do all runs and the server.
 The first answer comes when Ansible is imported, and says what is there beside it.
+
+Programs that start operators again and again import Ansible once: see `prepare`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ import json
 import os
 import selectors
 import signal
+import socket
+import struct
 import sys
+import tempfile
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -27,7 +32,45 @@ def serve() -> int:
     os.set_inheritable(answers, False)
     # Nothing that is printed while Ansible is imported may get between the answers.
     os.dup2(2, 1)
-    _be_reaper()
+    found = _import_ansible()
+    return Server(answers).loop(found)
+
+
+def prepare(path: str) -> int:
+    """Imports Ansible, and forks a fork server for each operator that connects to a Unix socket, until standard input ends.
+
+    The operator begins with its environment and working directory, one JSON object on a line, and from then on the connection is
+    the server's standard input and takes its answers. Each fork is told on standard output: `{"operator": PID, "server": PID}`.
+    """
+    found = _import_ansible()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    # Servers that are over leave no zombies.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print(json.dumps({"ready": True}), flush=True)
+    selector = selectors.DefaultSelector()
+    selector.register(0, selectors.EVENT_READ)
+    selector.register(listener, selectors.EVENT_READ)
+    parent = os.getpid()
+    while True:
+        for key, _ in selector.select():
+            if key.fd == 0:
+                return 0
+            connection, _ = listener.accept()
+            operator = _peer(connection)
+            pid = os.fork()
+            if pid == 0:
+                selector.close()
+                listener.close()
+                _serve_operator(connection, operator, parent, found)
+            connection.close()
+            print(json.dumps({"operator": operator, "server": pid}), flush=True)
+
+
+def _import_ansible() -> dict[str, bool]:
+    """Imports Ansible, to be forked, and tells what is there beside it."""
     from steersman_ansible import libraries, warm
 
     # What is imported stays, so that looking for garbage meanwhile is in vain.
@@ -38,7 +81,46 @@ def serve() -> int:
     gc.collect()
     gc.freeze()
     gc.enable()
-    return Server(answers).loop(found)
+    return found
+
+
+def _peer(connection: socket.socket) -> int:
+    """The process at the other end; where the system does not tell, 0."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return 0
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", credentials)[0]
+
+
+def _serve_operator(connection: socket.socket, operator: int, parent: int, found: dict[str, bool]) -> None:
+    """Is the fork server of an operator, in a fork."""
+    code = 250
+    try:
+        die_with_parent()
+        if os.getppid() != parent:
+            return
+        # Whoever kills the operator with its group means this process, too.
+        try:
+            os.setpgid(0, os.getpgid(operator))
+        except OSError:
+            pass
+        line = b""
+        while not line.endswith(b"\n"):
+            chunk = connection.recv(65536)
+            if not chunk:
+                return
+            line += chunk
+        begin = json.loads(line)
+        os.environ.clear()
+        os.environ.update(begin["environment"])
+        os.chdir(begin["directory"])
+        # It was looked for with another environment.
+        tempfile.tempdir = None
+        os.dup2(connection.fileno(), 0)
+        os.dup2(2, 1)
+        code = Server(connection.detach()).loop(found)
+    finally:
+        os._exit(code)
 
 
 def _be_reaper() -> None:
@@ -70,6 +152,7 @@ _libc = _load_libc()
 
 class Server:
     def __init__(self, answers: int) -> None:
+        _be_reaper()
         self._answers = answers
         self._runs: dict[int, int] = {}
         self._input = b""

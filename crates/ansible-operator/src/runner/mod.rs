@@ -1,6 +1,7 @@
 //! Runs of playbooks: warm in children of a fork server, or cold in processes of their own.
 
 mod package;
+mod prepared;
 mod processes;
 mod python;
 mod server;
@@ -21,6 +22,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 
 use self::package::{Package, create};
+pub use self::prepared::PreparedPython;
 use self::processes::{MARK, kill_marked};
 use self::python::Python;
 pub use self::python::TESTED_ANSIBLE;
@@ -58,6 +60,8 @@ pub struct RunnerOptions {
     pub inventory: Option<PathBuf>,
     /// After how long a run is ended. No limit by default.
     pub timeout: Option<Duration>,
+    /// The [`PreparedPython::socket`] that the fork server comes from. None by default: a new Python imports Ansible.
+    pub prepared: Option<PathBuf>,
 }
 
 /// What is to be run.
@@ -305,7 +309,14 @@ impl Runner {
         }
         // Runs under way keep the old one until they are over.
         let mark = inner.mark(inner.next.fetch_add(1, Ordering::Relaxed));
-        let new = Arc::new(Server::start(inner.command(), mark, fingerprint).await?);
+        let new = match &inner.options.prepared {
+            // What was imported there may have changed before a second one is needed.
+            Some(socket) if server.is_none() => {
+                Server::fork(socket, &inner.command(), mark, fingerprint).await?
+            }
+            _ => Server::start(inner.command(), mark, fingerprint).await?,
+        };
+        let new = Arc::new(new);
         *server = Some(Arc::clone(&new));
         Ok(new)
     }
@@ -317,29 +328,8 @@ impl Inner {
         self.package.path().join(number.to_string())
     }
 
-    /// Python with the operator's package, and the settings of Ansible that hold for every run.
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.python.program);
-        command
-            .env("PYTHONPATH", self.package.python_path())
-            .env("PYTHONUNBUFFERED", "1")
-            .env("TMPDIR", self.package.temporary())
-            .env("ANSIBLE_LOCAL_TEMP", self.package.temporary())
-            .env("ANSIBLE_NOCOLOR", "1")
-            .env("ANSIBLE_RETRY_FILES_ENABLED", "0")
-            .env_remove("ANSIBLE_INVENTORY");
-        let paths = [
-            ("ANSIBLE_ROLES_PATH", &self.options.roles_path),
-            ("ANSIBLE_COLLECTIONS_PATH", &self.options.collections_path),
-        ];
-        for (name, paths) in paths {
-            if let Ok(joined) = std::env::join_paths(paths)
-                && !joined.is_empty()
-            {
-                command.env(name, joined);
-            }
-        }
-        command
+        command(&self.package, &self.python, &self.options)
     }
 
     fn write_files(&self, play: &Play, directory: &Path) -> std::io::Result<()> {
@@ -385,6 +375,31 @@ impl Inner {
         let limit = self.options.timeout.unwrap_or_default();
         format!("the run took longer than {limit:?} and was ended")
     }
+}
+
+/// Python with the operator's package, and the settings of Ansible that hold for every run.
+fn command(package: &Package, python: &Python, options: &RunnerOptions) -> Command {
+    let mut command = Command::new(&python.program);
+    command
+        .env("PYTHONPATH", package.python_path())
+        .env("PYTHONUNBUFFERED", "1")
+        .env("TMPDIR", package.temporary())
+        .env("ANSIBLE_LOCAL_TEMP", package.temporary())
+        .env("ANSIBLE_NOCOLOR", "1")
+        .env("ANSIBLE_RETRY_FILES_ENABLED", "0")
+        .env_remove("ANSIBLE_INVENTORY");
+    let paths = [
+        ("ANSIBLE_ROLES_PATH", &options.roles_path),
+        ("ANSIBLE_COLLECTIONS_PATH", &options.collections_path),
+    ];
+    for (name, paths) in paths {
+        if let Ok(joined) = std::env::join_paths(paths)
+            && !joined.is_empty()
+        {
+            command.env(name, joined);
+        }
+    }
+    command
 }
 
 /// The playbook of a role on its own; facts are gathered as Ansible's configuration says.

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 
@@ -56,8 +57,45 @@ impl Server {
             .kill_on_drop(true)
             .spawn()?;
         let lost = || std::io::Error::other("the fork server has no standard streams");
-        let mut input = process.stdin.take().ok_or_else(lost)?;
-        let mut answers = BufReader::new(process.stdout.take().ok_or_else(lost)?).lines();
+        let input = process.stdin.take().ok_or_else(lost)?;
+        let answers = process.stdout.take().ok_or_else(lost)?;
+        Self::speak(input, answers, Some(process), mark, fingerprint).await
+    }
+
+    /// Has a process with Ansible imported fork a server, with the environment of `command`. See [`super::PreparedPython`].
+    pub(crate) async fn fork(
+        socket: &Path,
+        command: &Command,
+        mark: PathBuf,
+        fingerprint: u64,
+    ) -> std::io::Result<Self> {
+        let (answers, mut input) = UnixStream::connect(socket).await?.into_split();
+        // JSON has no other text than Unicode, which the names and values of variables are.
+        let mut environment: HashMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        environment.insert(MARK.to_owned(), mark.join("server").display().to_string());
+        for (name, value) in command.as_std().get_envs() {
+            let name = name.to_string_lossy().into_owned();
+            match value {
+                Some(value) => environment.insert(name, value.to_string_lossy().into_owned()),
+                None => environment.remove(&name),
+            };
+        }
+        let begin = json!({ "environment": environment, "directory": std::env::current_dir()? });
+        input.write_all(format!("{begin}\n").as_bytes()).await?;
+        Self::speak(input, answers, None, mark, fingerprint).await
+    }
+
+    /// Waits for the first answer, and passes on commands and answers from then on.
+    async fn speak(
+        mut input: impl AsyncWrite + Send + Unpin + 'static,
+        answers: impl AsyncRead + Send + Unpin + 'static,
+        process: Option<Child>,
+        mark: PathBuf,
+        fingerprint: u64,
+    ) -> std::io::Result<Self> {
+        let mut answers = BufReader::new(answers).lines();
         let Some(ready) = answers.next_line().await? else {
             return Err(std::io::Error::other("the fork server ended while it imported Ansible"));
         };
@@ -74,7 +112,6 @@ impl Server {
             }
         });
         tokio::spawn(async move {
-            let mut process: Child = process;
             while let Ok(Some(line)) = answers.next_line().await {
                 let Ok(Answer { run: Some(run), exited: Some(code) }) = serde_json::from_str(&line) else {
                     continue;
@@ -88,7 +125,9 @@ impl Server {
             kill_marked(&mark);
             // Dropping the senders tells the waiting runs that they are gone with the server.
             reported.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let _ = process.wait().await;
+            if let Some(mut process) = process {
+                let _ = process.wait().await;
+            }
         });
         Ok(Self { commands, exits, started: AtomicU64::new(0), fingerprint, libraries })
     }

@@ -1,5 +1,6 @@
 //! Operators with real plays, on the embedded cluster. Needs Python and Ansible: `make test-ansible` has them.
 
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -7,6 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, ResourceQuota};
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
+use steersman_ansible_operator::{PreparedPython, RunnerOptions};
 
 use crate::support::{Lab, condition, status_of};
 
@@ -91,6 +93,36 @@ async fn the_team_example_lives_its_life() {
     let namespaces: Api<Namespace> = Api::all(lab.env.client());
     lab.env.wait_in(namespaces, "team-blue", |one| one.is_none()).await.unwrap();
     lab.env.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python and Ansible: make test-ansible"]
+async fn operators_get_their_fork_servers_from_one_python() {
+    let mut options = RunnerOptions::default();
+    let prepared = PreparedPython::start(&options, Path::new(".")).await.unwrap().unwrap();
+    options.prepared = Some(prepared.socket().to_owned());
+    let lives = |server: u32| match std::fs::read_to_string(format!("/proc/{server}/status")) {
+        Ok(status) => !status.contains("State:\tZ"),
+        Err(_) => false,
+    };
+    let mut servers = Vec::new();
+    for size in [2, 3] {
+        let mut lab = Lab::of_example("memcached-ansible").await;
+        lab.options.runner = options.clone();
+        lab.run().await;
+        lab.create("Memcached", "sample", json!({ "size": size })).await;
+        lab.succeeded("Memcached", "sample").await;
+        lab.deployment("sample-memcached", |one| one.and_then(replicas) == Some(size)).await;
+        let server = prepared.server_of(std::process::id()).unwrap();
+        assert!(lives(server) && !servers.contains(&server));
+        servers.push(server);
+        lab.env.stop().await.unwrap();
+        drop(lab);
+        // It ends with its operator.
+        while lives(server) {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 fn replicas(deployment: &Deployment) -> Option<i32> {

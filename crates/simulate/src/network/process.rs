@@ -10,7 +10,7 @@ use kube::Client;
 use tokio::{sync::watch, time::Instant};
 
 use super::{Network, forward::Faulty};
-use crate::{timeline::Actor, timing::ProgramClock};
+use crate::{command::Helper, timeline::Actor, timing::ProgramClock};
 
 /// One process of the operator, from its start to its crash. Cheap to clone.
 #[derive(Clone)]
@@ -139,8 +139,8 @@ impl Process {
     }
 
     /// Has the time of a program counted as this process's.
-    pub(crate) fn is_program(&self, pid: u32) {
-        *self.clock() = ProgramClock::of(pid);
+    pub(crate) fn is_program(&self, pid: u32, helper: Option<Helper>) {
+        *self.clock() = ProgramClock::of(pid, helper);
     }
 
     /// How long a program worked so far, or would have on a machine of its own.

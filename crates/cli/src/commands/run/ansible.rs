@@ -94,6 +94,10 @@ pub(super) struct Ansible {
     #[command(flatten)]
     runtime: RuntimeArgs,
 
+    /// Socket of a Python that has Ansible imported already, which a simulation starts
+    #[arg(long, value_name = "SOCKET", hide = true)]
+    prepared: Option<PathBuf>,
+
     #[command(flatten)]
     ignored: IgnoredAnsibleArgs,
 }
@@ -161,6 +165,7 @@ impl PlayArgs {
                 arguments: self.ansible_args.split_whitespace().map(str::to_owned).collect(),
                 inventory: self.ansible_inventory.clone(),
                 timeout: Some(self.run_timeout).filter(|limit| !limit.is_zero()),
+                prepared: None,
             },
             ..Defaults::default()
         }
@@ -220,6 +225,7 @@ impl Ansible {
             },
             debug_logs: self.ansible_debug_logs,
             kind_timeout: self.runtime.wait_for_kinds,
+            runner: RunnerOptions { prepared: self.prepared.clone(), ..plays.runner },
             ..plays
         };
         let failed = |error: steersman_ansible_operator::Error| Failure::new(error.to_string());

@@ -7,7 +7,7 @@ use kube::Client;
 use serde_json::Value;
 use steersman::{BoxError, Operator};
 #[cfg(unix)]
-use steersman_ansible_operator::Watches;
+use steersman_ansible_operator::{PreparedPython, RunnerOptions, Watches};
 use steersman_helm_operator::{Defaults, KEY_SECRET, WatchConfig, add_watches};
 use steersman_simulate::{Command, Scenario, Simulation};
 
@@ -43,7 +43,7 @@ impl Sim {
             match part {
                 Part::Charts(watches) => return self.of_charts(&project, watches),
                 #[cfg(unix)]
-                Part::Plays(watches) => return self.of_plays(&project, watches),
+                Part::Plays(watches) => return self.of_plays(&project, watches).await,
                 Part::Crate => return self.of_crate(&project).await,
                 _ => {}
             }
@@ -129,10 +129,15 @@ impl Sim {
 
     /// Simulates this program itself, as the operator of the project's plays.
     #[cfg(unix)]
-    fn of_plays(&self, project: &Project, watches: &Watches) -> Result<Simulation> {
+    async fn of_plays(&self, project: &Project, watches: &Watches) -> Result<Simulation> {
         let program = std::env::current_exe()
             .map_err(|error| Failure::new(format!("this program can't be run again: {error}")))?;
-        let command = RUN_ANSIBLE.iter().fold(Command::new(program), Command::argument);
+        let mut command = RUN_ANSIBLE.iter().fold(Command::new(program), Command::argument);
+        let prepared = PreparedPython::start(&RunnerOptions::default(), &self.project).await;
+        if let Some(prepared) = prepared.map_err(|error| Failure::new(error.to_string()))? {
+            command = command.argument("--prepared").argument(prepared.socket());
+            command = command.helper(move |operator| prepared.server_of(operator));
+        }
         let simulation = self.of_command(project, command.directory(&self.project), Vec::new())?;
         // A run after a crash counts as unchanged what the one before had changed.
         Ok(watches.entries.iter().fold(simulation, |simulation, watch| {
