@@ -48,7 +48,7 @@ pub use oracle::{Finding, Objects, Oracle};
 pub use report::{Failure, Report, Tried};
 pub use run::Interrupt;
 pub use scenario::{Scenario, Step};
-pub use simulation::{RANDOM, REPLAY, Simulation};
+pub use simulation::{Progress, RANDOM, REPLAY, Simulation};
 pub use timeline::{Actor, Entry};
 
 /// Why a simulation could not be made.

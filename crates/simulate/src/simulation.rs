@@ -3,6 +3,7 @@
 mod explore;
 mod pairs;
 mod plans;
+mod progress;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,9 @@ use std::{
 use kube::Client;
 use steersman::{BoxError, Operator};
 use steersman_cluster::Checkpoint;
+
+use self::progress::Listener;
+pub use self::progress::Progress;
 
 use crate::{
     Error,
@@ -79,6 +83,7 @@ pub struct Simulation {
     budget: Option<Duration>,
     properties: bool,
     replay: Option<Plan>,
+    listener: Listener,
     prepared: Arc<Prepared>,
 }
 
@@ -124,6 +129,7 @@ impl Simulation {
             budget: None,
             properties: false,
             replay: None,
+            listener: Listener::default(),
             prepared: Arc::default(),
         }
     }
@@ -340,6 +346,12 @@ impl Simulation {
         self
     }
 
+    /// Calls a function after each run, from the thread that made it. Default: none.
+    pub fn on_progress(mut self, listener: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
+        self.listener = Listener::new(listener);
+        self
+    }
+
     /// Makes all runs. Takes threads of its own, so that it may be called from anywhere.
     ///
     /// # Errors
@@ -363,6 +375,7 @@ impl Simulation {
                 Fault::KINDS.iter().copied().filter(|kind| self.is_tried(kind)).collect();
         }
         let another = Plan::new(seed.wrapping_add(1), []);
+        self.listener.tell(&Progress::FaultFree);
         let first = || simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT);
         // Where a seed is known to decide everything, the other fault-free run needs nothing of the first, and any seed's will do.
         let slow = self.prepared.slow.get().filter(|(of, _)| *of != seed);

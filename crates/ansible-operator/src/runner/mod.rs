@@ -60,7 +60,7 @@ pub struct RunnerOptions {
     pub inventory: Option<PathBuf>,
     /// After how long a run is ended. No limit by default.
     pub timeout: Option<Duration>,
-    /// The [`PreparedPython::socket`] that the fork server comes from. None by default: a new Python imports Ansible.
+    /// The [`PreparedPython::socket`] that the fork server comes from, in place of `python`. None by default: a new Python imports Ansible.
     pub prepared: Option<PathBuf>,
 }
 
@@ -150,7 +150,10 @@ impl Runner {
         mut warnings: Vec<String>,
     ) -> Result<Self> {
         let package = Package::unpack()?;
-        let python = Python::find(options.python.as_deref(), &package).await?;
+        let python = match &options.prepared {
+            Some(socket) => Python::read(&prepared::description(socket))?,
+            None => Python::find(options.python.as_deref(), &package).await?,
+        };
         let warm = !options.cold && python.is_tested();
         if !options.cold && !warm {
             warnings.push(format!(

@@ -38,6 +38,11 @@ struct Fork {
     server: u32,
 }
 
+/// The file that says which Python listens on a socket.
+pub(super) fn description(socket: &Path) -> PathBuf {
+    socket.with_extension("json")
+}
+
 impl PreparedPython {
     /// Finds Python as an operator with these options does, and imports Ansible in the directory that such operators run in, whose
     /// ansible.cfg counts. None: with this Ansible plays run cold.
@@ -52,6 +57,7 @@ impl PreparedPython {
         }
         let failed = |source| Error::io(format!("{} does not start", python.program.display()), source);
         let socket = package.path().join("prepared");
+        python.write(&description(&socket)).map_err(failed)?;
         let mut process = command(&package, &python, options)
             .args(["-m", "steersman_ansible", "prepare"])
             .arg(&socket)

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use super::package::Package;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 pub const TESTED_ANSIBLE: [&str; 1] = ["2.19"];
 
 /// A Python that can run plays.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Python {
     pub(crate) program: PathBuf,
     pub(crate) ansible: String,
@@ -89,6 +89,16 @@ impl Python {
         Err(Error::Python(format!(
             "no Python with ansible-core was found ({tried})\ninstall it with: {program} -m pip install ansible-core kubernetes"
         )))
+    }
+
+    /// Reads what [`Python::write`] wrote: to ask a Python takes as long as to start it.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let read = || -> std::io::Result<Self> { Ok(serde_json::from_slice(&std::fs::read(path)?)?) };
+        read().map_err(|source| Error::io(format!("{} cannot be read", path.display()), source))
+    }
+
+    pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
+        std::fs::write(path, serde_json::to_vec(self)?)
     }
 
     /// What is there beside Ansible. Python imports a good part of Ansible to tell.

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Simulation, pairs::Recovery};
+use super::{Progress, Simulation, pairs::Recovery};
 use crate::{
     Error,
     fault::Plan,
@@ -32,6 +32,9 @@ impl Simulation {
     ) -> Result<Vec<Recovery>, Error> {
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(self.stop_early && report.failed > 0));
         let results = Mutex::new(Vec::new());
+        // What an earlier call tried counts on.
+        let (tried_before, failed_before) = (report.runs, report.failed);
+        let failures = AtomicUsize::new(failed_before);
         let is_over = || {
             stop.load(SeqCst)
                 || self.settings.interrupt.is_raised()
@@ -53,7 +56,14 @@ impl Simulation {
                     let hash = (!shrinks).then(|| tried.outcome.hash.clone());
                     (coverage, recovery, hash, tried.was_alone, (!tried.findings.is_empty()).then_some(tried))
                 });
-                results.lock().unwrap_or_else(PoisonError::into_inner).push((index, kept));
+                let failed_so_far = failures.fetch_add(usize::from(failed), SeqCst) + usize::from(failed);
+                let tried = {
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    results.push((index, kept));
+                    tried_before + results.len()
+                };
+                let planned = tried_before + plans.len();
+                self.listener.tell(&Progress::Tried { tried, planned, failed: failed_so_far });
                 if failed && self.stop_early {
                     stop.store(true, SeqCst);
                 }

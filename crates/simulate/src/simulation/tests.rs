@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client,
@@ -127,6 +129,23 @@ fn a_restart_is_not_alone_when_a_read_fails_in_it() {
     let state = outcome.states[0].as_ref().unwrap();
     assert!(state.contains_key("configmaps/default/note"), "{:?}", outcome.timeline);
     assert_eq!(outcome.at_restart, Vec::<String>::new());
+}
+
+#[test]
+fn every_run_is_told_of_as_it_ends() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let simulation = simulation().keeps("configmaps").threads(1).random(3);
+    let report = simulation.on_progress(move |progress| heard.lock().unwrap().push(*progress)).run().unwrap();
+    let told = told.lock().unwrap();
+    assert_eq!(told[0], Progress::FaultFree);
+    let tried = |progress: &Progress| match progress {
+        Progress::Tried { tried, planned, failed } => (*tried, *planned, *failed),
+        Progress::FaultFree => panic!("{progress:?} again"),
+    };
+    let runs: Vec<_> = told[1..].iter().map(tried).collect();
+    assert_eq!(runs.iter().map(|run| run.0).collect::<Vec<_>>(), (1..=report.runs).collect::<Vec<_>>());
+    assert_eq!(runs.last().unwrap(), &(report.runs, report.runs, report.failed));
 }
 
 #[test]

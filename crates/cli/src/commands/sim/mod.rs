@@ -1,5 +1,6 @@
 //! `steer sim`.
 
+mod display;
 mod rules;
 mod subject;
 
@@ -11,6 +12,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use steersman_simulate::{Fault, Interrupt, Plan};
 
+use self::display::Display;
 use self::rules::RuleArgs;
 use crate::commands::cluster::interrupted;
 use crate::failure::{Failure, Result};
@@ -162,7 +164,12 @@ impl Sim {
         if let Some(jobs) = self.jobs {
             simulation = simulation.threads(jobs);
         }
-        let report = simulation.run().map_err(|error| Failure::new(error.to_string()))?;
+        let display = Display::default();
+        let shown = display.clone();
+        let simulation = simulation.on_progress(move |progress| shown.show(progress));
+        let report = simulation.run();
+        display.erase();
+        let report = report.map_err(|error| Failure::new(error.to_string()))?;
         let name = self.project.display().to_string();
         write(self.record.as_deref(), || format!("{:#}\n", report.json()))?;
         write(self.html.as_deref(), || report.html(&name))?;
