@@ -4,6 +4,7 @@ mod background;
 mod bundle;
 mod chart;
 mod cluster;
+#[cfg(feature = "completion")]
 mod completion;
 mod create;
 mod deploy;
@@ -20,6 +21,7 @@ mod kudo;
 #[cfg(feature = "e2e")]
 mod kuttl;
 mod lint;
+#[cfg(feature = "man")]
 mod man;
 mod rbac;
 mod release;
@@ -121,7 +123,9 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
         "Help",
         &[
             ("doctor", doctor::Doctor::augment_args),
+            #[cfg(feature = "completion")]
             ("completion", completion::Completion::augment_args),
+            #[cfg(feature = "man")]
             ("man", man::Man::augment_args),
             ("version", version::Version::augment_args),
         ],
@@ -184,7 +188,9 @@ enum Command {
     Cluster(cluster::Cluster),
     Envtest(envtest::Envtest),
     Doctor(doctor::Doctor),
+    #[cfg(feature = "completion")]
     Completion(completion::Completion),
+    #[cfg(feature = "man")]
     Man(man::Man),
     Version(version::Version),
 }
@@ -246,7 +252,9 @@ impl Steer {
             Command::Cluster(cluster) => cluster.run(globals, output),
             Command::Envtest(envtest) => envtest.run(output),
             Command::Doctor(doctor) => doctor.run(globals, output),
+            #[cfg(feature = "completion")]
             Command::Completion(completion) => completion.run(output),
+            #[cfg(feature = "man")]
             Command::Man(man) => man.run(output),
             Command::Version(version) => version.run(output),
         }
