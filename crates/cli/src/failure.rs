@@ -56,6 +56,12 @@ impl Failure {
         self
     }
 
+    /// What needs a feature that this build of the program leaves out.
+    pub(crate) fn of_feature(what: &str, feature: &str) -> Self {
+        Self::new(format!("{what}: steer was built without the feature `{feature}`"))
+            .help(format!("`cargo install --locked --path crates/cli --features {feature}` builds it in"))
+    }
+
     /// What a cluster answered: its message and reason, and what to do about it.
     pub(crate) fn of_kube(error: &kube::Error) -> Self {
         match error {

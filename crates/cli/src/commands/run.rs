@@ -1,9 +1,7 @@
 //! `steer run`.
 
-#[cfg(unix)]
-mod ansible;
-#[cfg(unix)]
-pub(super) mod diff;
+#[cfg(all(unix, feature = "ansible"))]
+pub(super) mod ansible;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -41,7 +39,7 @@ pub(crate) struct Run {
 enum What {
     Helm(Box<Helm>),
     Kudo(super::kudo::run::RunKudo),
-    #[cfg(unix)]
+    #[cfg(all(unix, feature = "ansible"))]
     Ansible(Box<ansible::Ansible>),
 }
 
@@ -177,7 +175,7 @@ impl Run {
         match self.what {
             What::Helm(helm) => runtime.block_on(helm.run(globals)),
             What::Kudo(kudo) => runtime.block_on(kudo.run(globals)),
-            #[cfg(unix)]
+            #[cfg(all(unix, feature = "ansible"))]
             What::Ansible(ansible) => runtime.block_on(ansible.run(globals)),
         }
     }

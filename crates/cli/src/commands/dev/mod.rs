@@ -4,6 +4,11 @@ pub(super) mod cargo;
 pub(super) mod events;
 mod interface;
 mod operators;
+#[cfg(all(unix, feature = "ansible"))]
+pub(super) mod plays;
+#[cfg(not(all(unix, feature = "ansible")))]
+#[path = "without/plays.rs"]
+mod plays;
 pub(super) mod program;
 pub(super) mod project;
 mod screen;

@@ -9,13 +9,12 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::Value;
 use steersman::Operator;
-#[cfg(unix)]
-use steersman_ansible_operator::{Observer, Progress, Step};
 use steersman_cluster::User;
 use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 use steersman_release::{Kinds, Object};
 use steersman_scaffold::{Error as ScaffoldError, Plugin, Project as ProjectFile};
 
+use super::plays::Plays;
 use crate::failure::{Failure, Result};
 
 /// How long definitions may take to be served.
@@ -37,8 +36,7 @@ pub(crate) enum Part {
     /// Charts that watches.yaml names.
     Charts(Vec<WatchConfig>),
     /// Roles and playbooks that watches.yaml names.
-    #[cfg(unix)]
-    Plays(Box<steersman_ansible_operator::Watches>),
+    Plays(Plays),
     /// The KUDO package in this directory.
     Package(PathBuf),
     /// Code in Rust.
@@ -277,13 +275,8 @@ async fn make_namespaces(client: &Client, documents: &[(PathBuf, Value)]) -> Res
 
 impl Part {
     fn of_watches(path: &Path) -> Result<Self> {
-        #[cfg(unix)]
         if has_plays(path)? {
-            let roles_path: Vec<PathBuf> =
-                std::env::var_os("ANSIBLE_ROLES_PATH").iter().flat_map(std::env::split_paths).collect();
-            let watches =
-                steersman_ansible_operator::Watches::load(path, &roles_path, |name| std::env::var(name).ok());
-            return Ok(Self::Plays(Box::new(watches.map_err(|error| Failure::new(error.to_string()))?)));
+            return Ok(Self::Plays(Plays::load(path)?));
         }
         let watches = WatchConfig::load(path).map_err(|error| Failure::new(error.to_string()))?;
         Ok(Self::Charts(watches))
@@ -295,18 +288,13 @@ impl Part {
             Self::Charts(watches) => {
                 watches.iter().map(|watch| (watch.api_version(), watch.kind.clone())).collect()
             }
-            #[cfg(unix)]
-            Self::Plays(watches) => {
-                let configs = watches.entries.iter().map(|watch| &watch.config);
-                configs.map(|config| (config.api_version(), config.kind.clone())).collect()
-            }
+            Self::Plays(plays) => plays.kinds(),
             Self::Package(_) => vec![("kudo.dev/v1beta1".to_owned(), "Instance".to_owned())],
             Self::Crate => Vec::new(),
         }
     }
 
     /// The operator, if it runs in this process and needs no more than a client. Of plays, each task is told as it starts.
-    #[cfg_attr(not(unix), expect(unused_variables, reason = "plays need Unix"))]
     pub(crate) async fn operator(
         &self,
         is_namespaced: bool,
@@ -324,42 +312,15 @@ impl Part {
                 let operator = add_watches(operator, watches, &defaults, client).await;
                 operator.map(Some).map_err(|error| Failure::new(error.to_string()))
             }
-            #[cfg(unix)]
-            Self::Plays(watches) => {
-                let defaults = steersman_ansible_operator::Defaults {
-                    observer: Some(Observer::new(move |progress| tell_progress(&progress, &tell))),
-                    ..Default::default()
-                };
-                let operator = within(Operator::new("ansible-operator"));
-                let operator =
-                    steersman_ansible_operator::add_watches(operator, watches, &defaults, client).await;
-                operator.map(Some).map_err(|error| {
-                    Failure::new(error.to_string())
-                        .help("VIRTUAL_ENV or PATH name a Python that has ansible-core")
-                })
+            Self::Plays(plays) => {
+                plays.add_to(within(Operator::new("ansible-operator")), client, tell).await.map(Some)
             }
             Self::Package(_) | Self::Crate => Ok(None),
         }
     }
 }
 
-/// A line for each task of a play, and for what goes wrong.
-#[cfg(unix)]
-fn tell_progress(progress: &Progress, tell: &Tell) {
-    let Progress { kind, object, step, .. } = progress;
-    let place = |path: &Option<String>| path.as_ref().map_or(String::new(), |path| format!(" ({path})"));
-    match step {
-        Step::Task { name, .. } => tell(&format!("{kind}/{}: {name}", object.name())),
-        Step::Done { name, path, failed: true, message, .. } => {
-            let message = message.as_deref().unwrap_or("it failed");
-            tell(&format!("{kind}/{}: {name}{} failed: {message}", object.name(), place(path)));
-        }
-        _ => {}
-    }
-}
-
 /// Whether a watches.yaml names roles or playbooks.
-#[cfg(unix)]
 fn has_plays(path: &Path) -> Result<bool> {
     let text = std::fs::read(path).map_err(|error| broken(path, &error))?;
     // What is wrong with the file is said by those who read all of it.

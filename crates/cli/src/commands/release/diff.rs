@@ -8,8 +8,8 @@ use super::{DeployArgs, SourceArgs};
 use crate::args::GlobalArgs;
 use crate::charts::{self, Located};
 use crate::cluster;
-#[cfg(unix)]
-use crate::commands::run::diff::DiffAnsible;
+#[cfg(all(unix, feature = "ansible"))]
+use crate::commands::run::ansible::diff::DiffAnsible;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
@@ -52,15 +52,17 @@ pub(crate) struct Diff {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    #[cfg(unix)]
+    #[cfg(all(unix, feature = "ansible"))]
     Ansible(Box<DiffAnsible>),
 }
 
 impl Diff {
     pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
-        #[cfg(unix)]
-        if let Some(What::Ansible(diff)) = self.what {
-            return diff.run(globals, output);
+        if let Some(what) = self.what {
+            return match what {
+                #[cfg(all(unix, feature = "ansible"))]
+                What::Ansible(diff) => diff.run(globals, output),
+            };
         }
         let (Some(name), Some(chart)) = (&self.name, &self.chart) else {
             return Err(Failure::new("the name of a release and its chart are missing"));

@@ -1,5 +1,7 @@
 //! `steer run ansible`.
 
+pub(in crate::commands) mod diff;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! `steer sim`.
 
 mod display;
+#[cfg(all(unix, feature = "ansible"))]
+mod plays;
 mod rules;
 mod subject;
 

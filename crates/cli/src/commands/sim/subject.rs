@@ -6,8 +6,6 @@ use std::time::Duration;
 use kube::Client;
 use serde_json::Value;
 use steersman::{BoxError, Operator};
-#[cfg(unix)]
-use steersman_ansible_operator::{PreparedPython, RunnerOptions, Watches};
 use steersman_helm_operator::{Defaults, KEY_SECRET, WatchConfig, add_watches};
 use steersman_simulate::{Command, Scenario, Simulation};
 
@@ -15,11 +13,6 @@ use super::Sim;
 use crate::commands::dev::cargo;
 use crate::commands::dev::project::{self, Given, NAMESPACE, Part, Project};
 use crate::failure::{Failure, Result, note};
-
-/// Arguments by which an Ansible operator runs beside others.
-#[cfg(unix)]
-const RUN_ANSIBLE: [&str; 4] =
-    ["run", "ansible", "--metrics-bind-address=0", "--health-probe-bind-address=0"];
 
 /// Arguments by which a program of the crate `steersman` runs beside others.
 const RUN: [&str; 5] = [
@@ -42,8 +35,8 @@ impl Sim {
         for part in &project.parts {
             match part {
                 Part::Charts(watches) => return self.of_charts(&project, watches),
-                #[cfg(unix)]
-                Part::Plays(watches) => return self.of_plays(&project, watches).await,
+                #[cfg(all(unix, feature = "ansible"))]
+                Part::Plays(plays) => return self.of_plays(&project, plays).await,
                 Part::Crate => return self.of_crate(&project).await,
                 _ => {}
             }
@@ -127,24 +120,6 @@ impl Sim {
         Ok(simulation)
     }
 
-    /// Simulates this program itself, as the operator of the project's plays.
-    #[cfg(unix)]
-    async fn of_plays(&self, project: &Project, watches: &Watches) -> Result<Simulation> {
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::new(format!("this program can't be run again: {error}")))?;
-        let mut command = RUN_ANSIBLE.iter().fold(Command::new(program), Command::argument);
-        let prepared = PreparedPython::start(&RunnerOptions::default(), &self.project).await;
-        if let Some(prepared) = prepared.map_err(|error| Failure::new(error.to_string()))? {
-            command = command.argument("--prepared").argument(prepared.socket());
-            command = command.helper(move |operator| prepared.server_of(operator));
-        }
-        let simulation = self.of_command(project, command.directory(&self.project), Vec::new())?;
-        // A run after a crash counts as unchanged what the one before had changed.
-        Ok(watches.entries.iter().fold(simulation, |simulation, watch| {
-            simulation.ignores_field(&watch.config.kind, ".status.conditions[*].ansibleResult")
-        }))
-    }
-
     /// Builds the operator, and simulates its program with the definitions and roles that it prints.
     async fn of_crate(&self, project: &Project) -> Result<Simulation> {
         let executable = cargo::build(&self.project, self.bin.as_deref(), false, |line| note(&line)).await?;
@@ -172,7 +147,7 @@ impl Sim {
         self.of_command(project, command, printed)
     }
 
-    fn of_command(&self, project: &Project, command: Command, printed: Vec<Value>) -> Result<Simulation> {
+    pub(super) fn of_command(&self, project: &Project, command: Command, printed: Vec<Value>) -> Result<Simulation> {
         let (scenario, account) = self.given(project, printed)?;
         let samples = self.samples(project)?;
         let scenario = samples.iter().cloned().fold(scenario, Scenario::apply);

@@ -10,7 +10,7 @@ use steersman_ansible_operator::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use super::ansible::PlayArgs;
+use super::PlayArgs;
 use crate::args::GlobalArgs;
 use crate::cluster;
 use crate::failure::{Failure, Result};
