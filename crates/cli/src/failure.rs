@@ -57,6 +57,7 @@ impl Failure {
     }
 
     /// What needs a feature that this build of the program leaves out.
+    #[cfg_attr(feature = "default", allow(dead_code, reason = "nothing is left out"))]
     pub(crate) fn of_feature(what: &str, feature: &str) -> Self {
         Self::new(format!("{what}: steer was built without the feature `{feature}`"))
             .help(format!("`cargo install --locked --path crates/cli --features {feature}` builds it in"))
@@ -201,20 +202,6 @@ impl From<steersman_release::Error> for Failure {
             steersman_release::Error::Chart(error) => error.into(),
             error => Self(Box::new(Report { message: error.to_string(), help, ..Report::default() })),
         }
-    }
-}
-
-impl From<steersman_kudo::Error> for Failure {
-    fn from(error: steersman_kudo::Error) -> Self {
-        Self::new(error.to_string())
-    }
-}
-
-impl From<steersman_kudo_operator::Error> for Failure {
-    fn from(error: steersman_kudo_operator::Error) -> Self {
-        let help =
-            (error.code() == Some(404)).then(|| "`steer kudo init` installs KUDO's definitions".to_owned());
-        Self(Box::new(Report { message: error.to_string(), help, ..Report::default() }))
     }
 }
 

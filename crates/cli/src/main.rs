@@ -5,7 +5,7 @@
 // What is said of a flag is its help on a terminal, where brackets and addresses are no links.
 #![allow(rustdoc::bare_urls, rustdoc::broken_intra_doc_links)]
 // Helpers of commands that are left out are unused.
-#![cfg_attr(not(all(feature = "ansible", feature = "e2e", feature = "man", feature = "sim")), allow(dead_code))]
+#![cfg_attr(not(feature = "default"), allow(dead_code))]
 
 mod args;
 mod ask;

@@ -17,6 +17,7 @@ mod envtest;
 mod generate;
 mod image;
 mod init;
+#[cfg(feature = "kudo")]
 mod kudo;
 #[cfg(feature = "e2e")]
 mod kuttl;
@@ -75,6 +76,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("run", run::Run::augment_args),
             ("deploy", deploy::Deploy::augment_args),
             ("undeploy", deploy::Undeploy::augment_args),
+            #[cfg(feature = "kudo")]
             ("kudo", kudo::KudoCommand::augment_args),
             ("serve", serve::Serve::augment_args),
         ],
@@ -158,6 +160,7 @@ enum Command {
     Run(run::Run),
     Deploy(deploy::Deploy),
     Undeploy(deploy::Undeploy),
+    #[cfg(feature = "kudo")]
     Kudo(kudo::KudoCommand),
     #[cfg(feature = "e2e")]
     #[command(name = "e2e")]
@@ -223,6 +226,7 @@ impl Steer {
             Command::Run(run) => run.run(globals),
             Command::Deploy(deploy) => deploy.run(globals, output),
             Command::Undeploy(undeploy) => undeploy.run(globals, output),
+            #[cfg(feature = "kudo")]
             Command::Kudo(kudo) => kudo.run(globals, output),
             #[cfg(feature = "e2e")]
             Command::E2e(e2e) => e2e.run(globals),

@@ -38,6 +38,7 @@ pub(crate) struct Run {
 #[derive(Debug, Subcommand)]
 enum What {
     Helm(Box<Helm>),
+    #[cfg(feature = "kudo")]
     Kudo(super::kudo::run::RunKudo),
     #[cfg(all(unix, feature = "ansible"))]
     Ansible(Box<ansible::Ansible>),
@@ -174,6 +175,7 @@ impl Run {
         let runtime = crate::runtime::multi_thread()?;
         match self.what {
             What::Helm(helm) => runtime.block_on(helm.run(globals)),
+            #[cfg(feature = "kudo")]
             What::Kudo(kudo) => runtime.block_on(kudo.run(globals)),
             #[cfg(all(unix, feature = "ansible"))]
             What::Ansible(ansible) => runtime.block_on(ansible.run(globals)),

@@ -4,6 +4,11 @@ pub(super) mod cargo;
 pub(super) mod events;
 mod interface;
 mod operators;
+#[cfg(feature = "kudo")]
+mod package;
+#[cfg(not(feature = "kudo"))]
+#[path = "without/package.rs"]
+mod package;
 #[cfg(all(unix, feature = "ansible"))]
 pub(super) mod plays;
 #[cfg(not(all(unix, feature = "ansible")))]

@@ -9,22 +9,18 @@ use std::time::Instant;
 
 use futures::future::select_all;
 use kube::Client;
-use kube::api::{Patch, PatchParams};
 use steersman::Operator;
 use steersman_cluster::Cluster;
 use steersman_gateway::OperatorLog;
-use steersman_kudo::{OperatorVersion, Package};
-use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::cargo::{self, Executable, Program};
 use super::interface::Interface;
 use super::program::{Installed, Ports, Surroundings};
-use super::project::{self, Account, NAMESPACE, Part, Project};
+use super::project::{self, Account, Part, Project};
 use super::screen::Screen;
 use super::view::Watched;
-use crate::commands::kudo;
 use crate::failure::{Failure, Result};
 
 /// What is changed by hand if the role of a project lacks something.
@@ -76,7 +72,7 @@ pub(super) struct Operators {
 }
 
 /// An operator in this process.
-struct InProcess {
+pub(super) struct InProcess {
     stop: oneshot::Sender<()>,
     ended: JoinHandle<std::result::Result<(), steersman::Error>>,
 }
@@ -85,7 +81,7 @@ enum Running {
     /// Of charts or plays. There is no operator if the last one ended.
     Watches { operator: Option<InProcess>, watched: Watched, metrics: SocketAddr },
     /// Of a KUDO package. There is no operator if the last one ended.
-    Package { operator: Option<InProcess>, packages: Vec<Package>, metrics: SocketAddr },
+    Package { operator: Option<InProcess>, metrics: SocketAddr },
     /// In Rust. There is no program if the last one ended.
     Crate { executable: Executable, program: Option<Box<Program>>, watched: Watched, ports: Ports },
 }
@@ -108,7 +104,7 @@ fn watched(installed: &Installed) -> Watched {
 }
 
 impl InProcess {
-    fn start(operator: Operator, client: Client) -> Self {
+    pub(super) fn start(operator: Operator, client: Client) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(operator.run_until(client, async {
             // Dropping the sender stops the operator as well.
@@ -150,7 +146,7 @@ impl Operators {
             match running {
                 Running::Watches { watched, .. } | Running::Crate { watched, .. } => all.add(watched),
                 Running::Package { .. } => {
-                    all.add(&Watched::of(Part::Package(PathBuf::new()).kinds()).reporting());
+                    all.add(&Watched::of(vec![project::instances()]).reporting());
                 }
             }
         }
@@ -215,11 +211,10 @@ impl Running {
         let client = place.cluster.client();
         match part {
             Part::Crate => start_crate(project, place).await,
-            Part::Package(path) => {
-                let packages = kudo::read(path)?;
+            Part::Package(package) => {
                 let metrics = metrics_address()?;
-                let operator = start_package(place, &packages, metrics).await?;
-                Ok(Self::Package { operator: Some(operator), packages, metrics })
+                let operator = package.start(place, metrics).await?;
+                Ok(Self::Package { operator: Some(operator), metrics })
             }
             part => {
                 for name in project.install_definitions(&client).await? {
@@ -280,15 +275,8 @@ impl Running {
                 place.board.say("the operator runs as it is now");
                 Ok(())
             }
-            (Self::Package { operator, packages, metrics }, Part::Package(path)) => {
-                let found = kudo::read(path)?;
-                if operator.is_none() {
-                    *operator = Some(InProcess::start(package_operator(*metrics), client));
-                    place.board.say("the operator runs again");
-                }
-                replace_package(place, &found).await?;
-                *packages = found;
-                Ok(())
+            (Self::Package { operator, metrics }, Part::Package(package)) => {
+                package.reload(place, operator, *metrics).await
             }
             (Self::Watches { operator, watched, metrics }, part) => {
                 project.install_definitions(&client).await?;
@@ -331,43 +319,6 @@ async fn prepare(
 /// An address for metrics, on this machine alone.
 fn metrics_address() -> Result<SocketAddr> {
     Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, cargo::free_port()?)))
-}
-
-async fn start_package(place: &Place, packages: &[Package], metrics: SocketAddr) -> Result<InProcess> {
-    let client = place.cluster.client();
-    let admission = Admission::new(client.clone());
-    place.cluster.webhooks_by(NAMESPACE, SERVICE, move |request| admission.clone().answer(request));
-    let kudo = Kudo::new(client.clone(), NAMESPACE);
-    kudo.init().await?;
-    kudo.register_webhook(NAMESPACE).await?;
-    place.board.say("operators, operatorversions and instances of kudo.dev established");
-    let operator = InProcess::start(package_operator(metrics), client);
-    for line in kudo.install(packages, None, Default::default()).await? {
-        place.board.say(&line);
-    }
-    Ok(operator)
-}
-
-fn package_operator(metrics: SocketAddr) -> Operator {
-    KudoOperator::new().files(SimulatedFiles).operator().metrics_address(metrics)
-}
-
-/// Puts a package in the place of what it was before, and runs the plan that brings its instance up to date.
-async fn replace_package(place: &Place, packages: &[Package]) -> Result {
-    let Some(package) = packages.first() else { return Ok(()) };
-    let kudo = Kudo::new(place.cluster.client(), NAMESPACE);
-    let params = PatchParams::apply("steer-dev").force();
-    for package in packages {
-        let version = package.operator_version(NAMESPACE).map_err(Failure::from)?;
-        let name = package.version_name();
-        kudo.api::<OperatorVersion>().patch(&name, &params, &Patch::Apply(&version)).await?;
-    }
-    let instance = format!("{}-instance", package.operator.name);
-    let plans = &package.operator.plans;
-    let plan = ["update", "deploy"].into_iter().find(|name| plans.contains_key(*name)).unwrap_or("deploy");
-    kudo.trigger(&instance, plan, Default::default()).await?;
-    place.board.say(&format!("{} replaced, plan {plan} started", package.version_name()));
-    Ok(())
 }
 
 /// Builds the package, and says how that went. Cargo's own words are shown as they come the first time, when it takes
@@ -425,10 +376,9 @@ mod tests {
         let cluster = Cluster::builder().workloads(false).start().await.unwrap();
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let metrics = taken.local_addr().unwrap();
-        let operator = package_operator(metrics);
+        let operator = Operator::new("shops").metrics_address(metrics);
         let operator = Some(InProcess::start(operator, cluster.client()));
-        let mut operators =
-            Operators { running: vec![Running::Package { operator, packages: Vec::new(), metrics }] };
+        let mut operators = Operators { running: vec![Running::Package { operator, metrics }] };
         let how = operators.ended().await;
         assert!(how.contains(&metrics.to_string()), "{how}");
         assert!(matches!(operators.running[0], Running::Package { operator: None, .. }));

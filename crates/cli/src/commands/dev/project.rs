@@ -14,6 +14,7 @@ use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 use steersman_release::{Kinds, Object};
 use steersman_scaffold::{Error as ScaffoldError, Plugin, Project as ProjectFile};
 
+use super::package::Package;
 use super::plays::Plays;
 use crate::failure::{Failure, Result};
 
@@ -37,8 +38,8 @@ pub(crate) enum Part {
     Charts(Vec<WatchConfig>),
     /// Roles and playbooks that watches.yaml names.
     Plays(Plays),
-    /// The KUDO package in this directory.
-    Package(PathBuf),
+    /// A KUDO package.
+    Package(Package),
     /// Code in Rust.
     Crate,
 }
@@ -106,8 +107,9 @@ impl Project {
             parts.push(Part::Crate);
         }
         let package = [root.to_owned(), root.join("operator")];
-        parts
-            .extend(package.into_iter().find(|path| path.join("operator.yaml").is_file()).map(Part::Package));
+        if let Some(path) = package.into_iter().find(|path| path.join("operator.yaml").is_file()) {
+            parts.push(Part::Package(Package::load(path)?));
+        }
         if parts.is_empty() {
             let missing = "it has no watches.yaml, Cargo.toml or operator.yaml";
             return Err(Failure::new(format!("{} is not a project: {missing}", root.display())).help(
@@ -289,7 +291,7 @@ impl Part {
                 watches.iter().map(|watch| (watch.api_version(), watch.kind.clone())).collect()
             }
             Self::Plays(plays) => plays.kinds(),
-            Self::Package(_) => vec![("kudo.dev/v1beta1".to_owned(), "Instance".to_owned())],
+            Self::Package(_) => vec![instances()],
             Self::Crate => Vec::new(),
         }
     }
@@ -318,6 +320,11 @@ impl Part {
             Self::Package(_) | Self::Crate => Ok(None),
         }
     }
+}
+
+/// API version and kind of the instances of KUDO packages.
+pub(super) fn instances() -> (String, String) {
+    ("kudo.dev/v1beta1".to_owned(), "Instance".to_owned())
 }
 
 /// Whether a watches.yaml names roles or playbooks.

@@ -67,6 +67,23 @@ impl KudoCommand {
     }
 }
 
+impl From<steersman_kudo::Error> for Failure {
+    fn from(error: steersman_kudo::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<steersman_kudo_operator::Error> for Failure {
+    fn from(error: steersman_kudo_operator::Error) -> Self {
+        let help =
+            (error.code() == Some(404)).then(|| "`steer kudo init` installs KUDO's definitions".to_owned());
+        match help {
+            Some(help) => Self::new(error.to_string()).help(help),
+            None => Self::new(error.to_string()),
+        }
+    }
+}
+
 /// A client for the namespace that flags and environment choose.
 async fn kudo(globals: &GlobalArgs) -> Result<Kudo> {
     Ok(Kudo::new(cluster::client(globals).await?, namespace::resolve(globals)))

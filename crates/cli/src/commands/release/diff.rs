@@ -59,10 +59,10 @@ enum What {
 impl Diff {
     pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
         if let Some(what) = self.what {
-            return match what {
+            match what {
                 #[cfg(all(unix, feature = "ansible"))]
-                What::Ansible(diff) => diff.run(globals, output),
-            };
+                What::Ansible(diff) => return diff.run(globals, output),
+            }
         }
         let (Some(name), Some(chart)) = (&self.name, &self.chart) else {
             return Err(Failure::new("the name of a release and its chart are missing"));

@@ -147,7 +147,12 @@ impl Sim {
         self.of_command(project, command, printed)
     }
 
-    pub(super) fn of_command(&self, project: &Project, command: Command, printed: Vec<Value>) -> Result<Simulation> {
+    pub(super) fn of_command(
+        &self,
+        project: &Project,
+        command: Command,
+        printed: Vec<Value>,
+    ) -> Result<Simulation> {
         let (scenario, account) = self.given(project, printed)?;
         let samples = self.samples(project)?;
         let scenario = samples.iter().cloned().fold(scenario, Scenario::apply);

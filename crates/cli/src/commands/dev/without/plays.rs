@@ -24,8 +24,12 @@ impl Plays {
         match *self {}
     }
 
-    #[expect(clippy::unused_async, reason = "as with the feature")]
-    pub(in crate::commands::dev) async fn add_to(&self, _: Operator, _: &Client, _: Tell) -> Result<Operator> {
+    pub(in crate::commands::dev) async fn add_to(
+        &self,
+        _: Operator,
+        _: &Client,
+        _: Tell,
+    ) -> Result<Operator> {
         match *self {}
     }
 }

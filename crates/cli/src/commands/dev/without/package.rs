@@ -1,0 +1,29 @@
+//! KUDO packages in a build without the feature `kudo`: they are refused.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::commands::dev::operators::{InProcess, Place};
+use crate::failure::{Failure, Result};
+
+/// There are none.
+pub(crate) enum Package {}
+
+impl Package {
+    pub(in crate::commands::dev) fn load(path: PathBuf) -> Result<Self> {
+        Err(Failure::of_feature(&format!("{}: a KUDO package", path.display()), "kudo"))
+    }
+
+    pub(in crate::commands::dev) async fn start(&self, _: &Place, _: SocketAddr) -> Result<InProcess> {
+        match *self {}
+    }
+
+    pub(in crate::commands::dev) async fn reload(
+        &self,
+        _: &Place,
+        _: &mut Option<InProcess>,
+        _: SocketAddr,
+    ) -> Result {
+        match *self {}
+    }
+}
