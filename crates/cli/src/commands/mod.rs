@@ -28,6 +28,7 @@ mod rbac;
 mod release;
 mod run;
 mod scorecard;
+#[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "sim")]
 mod sim;
@@ -78,6 +79,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("undeploy", deploy::Undeploy::augment_args),
             #[cfg(feature = "kudo")]
             ("kudo", kudo::KudoCommand::augment_args),
+            #[cfg(feature = "serve")]
             ("serve", serve::Serve::augment_args),
         ],
     ),
@@ -170,6 +172,7 @@ enum Command {
     #[cfg(feature = "sim")]
     Sim(sim::Sim),
     Scorecard(scorecard::Scorecard),
+    #[cfg(feature = "serve")]
     Serve(serve::Serve),
     Template(template::Template),
     Lint(lint::Lint),
@@ -235,6 +238,7 @@ impl Steer {
             #[cfg(feature = "sim")]
             Command::Sim(sim) => sim.run(output),
             Command::Scorecard(scorecard) => scorecard.run(output),
+            #[cfg(feature = "serve")]
             Command::Serve(serve) => serve.run(globals),
             Command::Template(template) => template.run(globals, output),
             Command::Lint(lint) => lint.run(globals, output),

@@ -1,15 +1,11 @@
 //! `steer serve`.
 
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use serde_json::Value;
-use steersman_cluster::Cluster;
-use steersman_gateway::{Builder, Gateway, OidcProvider, OperatorLog, Webhook};
+use steersman_gateway::{Gateway, OidcProvider, Webhook};
 use tokio::net::TcpListener;
 
 use super::cluster::interrupted;
@@ -35,7 +31,7 @@ Examples:
   curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8443/v1/kinds";
 
 /// Port that is tried first.
-const PORT: u16 = 8443;
+pub(super) const PORT: u16 = 8443;
 
 /// Serve the cluster's kinds by REST, and the portal
 #[derive(Args, Debug)]
@@ -115,7 +111,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    async fn new(gateway: Gateway, socket: TcpListener, scheme: &str) -> Result<Self> {
+    pub(super) async fn new(gateway: Gateway, socket: TcpListener, scheme: &str) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
         let address = socket.local_addr().map_err(|error| failed(&error))?;
         // A link is for those who sit at this machine: elsewhere it would hand out the server's own rights.
@@ -139,36 +135,6 @@ fn named_url(text: &str) -> (&str, &str) {
         Some((name, url)) if !name.contains([':', '/']) => (name, url),
         _ => (text.split('/').find(|part| !part.is_empty() && !part.ends_with(':')).unwrap_or(text), text),
     }
-}
-
-/// What the portal of `steer dev` shows beside the cluster itself.
-pub(super) struct Shown {
-    /// Objects that forms start from.
-    pub(super) samples: Vec<Value>,
-    /// Operators by name, with the addresses of their metrics.
-    pub(super) operators: Vec<(String, SocketAddr)>,
-    pub(super) log: OperatorLog,
-}
-
-/// A gateway for an embedded cluster, on this machine alone.
-pub(super) async fn beside(cluster: &Cluster, shown: Shown) -> Result<Serving> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("the portal cannot start: {error}"));
-    let kubeconfig = cluster.kubeconfig().map_err(|error| failed(&error))?;
-    let kubeconfig = Kubeconfig::from_yaml(&kubeconfig).map_err(|error| failed(&error))?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let config = config.map_err(|error| failed(&error))?;
-    let mut builder = shown.samples.into_iter().fold(Gateway::builder(config), Builder::sample);
-    for (name, metrics) in shown.operators {
-        builder = builder.operator(name, format!("http://{metrics}/metrics"));
-    }
-    let gateway =
-        builder.operator_log(shown.log).cluster_name("embedded").build().map_err(|error| failed(&error))?;
-    let socket = match TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).await {
-        Ok(socket) => socket,
-        // Another one has it: any other port will do.
-        Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(|error| failed(&error))?,
-    };
-    Serving::new(gateway, socket, "http").await
 }
 
 impl Serve {

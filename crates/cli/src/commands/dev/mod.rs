@@ -14,6 +14,11 @@ pub(super) mod plays;
 #[cfg(not(all(unix, feature = "ansible")))]
 #[path = "without/plays.rs"]
 mod plays;
+#[cfg(feature = "serve")]
+mod portal;
+#[cfg(not(feature = "serve"))]
+#[path = "without/portal.rs"]
+mod portal;
 pub(super) mod program;
 pub(super) mod project;
 mod screen;
@@ -29,16 +34,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use steersman_cluster::{Cluster, KUBERNETES_VERSION};
-use steersman_gateway::OperatorLog;
 
 use self::interface::terminal::Terminal;
 use self::operators::{Board, Operators, Place};
+use self::portal::PortalLog;
 use self::project::Project;
 use self::screen::Screen;
 use self::view::{Scene, View};
 use crate::args::GlobalArgs;
 use crate::commands::cluster::{Claim, DEFAULT_KUBECONFIG, interrupted};
-use crate::commands::serve::Shown;
 use crate::failure::{Failure, Result};
 
 const ABOUT: &str = "\
@@ -189,7 +193,7 @@ impl Dev {
             ));
         });
 
-        let log = OperatorLog::default();
+        let log = PortalLog::default();
         keep_log(&log, &board);
         let ended = end_asked_for(terminal.as_mut(), &cluster);
         tokio::pin!(ended);
@@ -215,11 +219,8 @@ impl Dev {
             samples += apply_samples(&project, &place).await?;
         }
         if !self.until_ready {
-            let shown =
-                Shown { samples: project.samples()?, operators: operators.metrics(), log: place.log.clone() };
-            let gateway = super::serve::beside(&cluster, shown).await?;
-            board.say(&format!("portal              {}      (this link signs you in once)", gateway.link));
-            tokio::spawn(gateway.serve());
+            let samples = project.samples()?;
+            portal::start(&cluster, &board, samples, operators.metrics(), place.log.clone()).await?;
         }
 
         let view = View::new(cluster.clone(), operators.watched());
@@ -368,7 +369,7 @@ async fn end_asked_for(terminal: Option<&mut Terminal>, cluster: &Cluster) -> Re
 }
 
 /// Keeps what operators in this process log, for the portal and the terminal interface: lines have no room for it.
-fn keep_log(log: &OperatorLog, board: &Board) {
+fn keep_log(log: &PortalLog, board: &Board) {
     let log = log.clone();
     let board = board.interface(|_| ()).map(|()| board.clone());
     // Fails if there is a subscriber already, whose choice counts.
@@ -382,7 +383,7 @@ fn keep_log(log: &OperatorLog, board: &Board) {
 }
 
 /// Adds what is written at once, a line, to a log.
-struct LogWriter(OperatorLog, Option<Board>);
+struct LogWriter(PortalLog, Option<Board>);
 
 impl std::io::Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {

@@ -11,12 +11,12 @@ use futures::future::select_all;
 use kube::Client;
 use steersman::Operator;
 use steersman_cluster::Cluster;
-use steersman_gateway::OperatorLog;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::cargo::{self, Executable, Program};
 use super::interface::Interface;
+use super::portal::PortalLog;
 use super::program::{Installed, Ports, Surroundings};
 use super::project::{self, Account, Part, Project};
 use super::screen::Screen;
@@ -53,7 +53,7 @@ pub(super) struct Place {
     pub(super) cluster: Cluster,
     pub(super) board: Board,
     /// What programs wrote last.
-    pub(super) log: OperatorLog,
+    pub(super) log: PortalLog,
     /// The way to the cluster for administrators.
     pub(super) kubeconfig: PathBuf,
     /// Where a program finds its way to the cluster.

@@ -1,0 +1,27 @@
+//! In a build without the feature `serve` there is no portal.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use steersman_cluster::Cluster;
+
+use crate::commands::dev::operators::Board;
+use crate::failure::Result;
+
+/// Keeps nothing.
+#[derive(Clone, Default)]
+pub(in crate::commands::dev) struct PortalLog {}
+
+impl PortalLog {
+    pub(in crate::commands::dev) fn push(&self, _: &str) {}
+}
+
+pub(in crate::commands::dev) async fn start(
+    _: &Cluster,
+    _: &Board,
+    _: Vec<Value>,
+    _: Vec<(String, SocketAddr)>,
+    _: PortalLog,
+) -> Result {
+    Ok(())
+}
