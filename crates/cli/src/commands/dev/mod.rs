@@ -2,6 +2,10 @@
 
 pub(super) mod cargo;
 pub(super) mod events;
+#[cfg(feature = "screen")]
+mod interface;
+#[cfg(not(feature = "screen"))]
+#[path = "without/interface.rs"]
 mod interface;
 mod operators;
 #[cfg(feature = "kudo")]
@@ -120,6 +124,7 @@ pub(crate) struct Dev {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
     /// The whole screen of the terminal: objects, events and logs that scroll, and keys to filter and open them.
+    #[cfg_attr(not(feature = "screen"), value(skip))]
     Screen,
     /// A picture beneath the lines, drawn again and again.
     Live,
@@ -157,8 +162,8 @@ impl Dev {
     fn format(&self) -> Format {
         let (shows, asks) = (std::io::stdout().is_terminal(), std::io::stdin().is_terminal());
         self.output.unwrap_or(match (shows, asks && !self.until_ready) {
-            (true, true) => Format::Screen,
-            (true, false) => Format::Live,
+            (true, true) if cfg!(feature = "screen") => Format::Screen,
+            (true, _) => Format::Live,
             (false, _) => Format::Plain,
         })
     }

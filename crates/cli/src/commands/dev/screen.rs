@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::Format;
 use super::events::EventLine;
-use super::interface::{Interface, Mark};
+use super::interface::Interface;
 use super::view::{Denied, Scene, Seen};
 use crate::failure::Failure;
 
@@ -28,6 +28,19 @@ const WIDTH: usize = 150;
 /// Lines that do not fit are cut by the terminal: were they wrapped, there would be more of them than are counted.
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// Something is done.
+    Done,
+    /// Something has begun that takes time.
+    Doing,
+    /// A line of another program, or a difference between releases.
+    Output,
+    /// Something went wrong.
+    Error,
+}
 
 /// Where the view is shown.
 pub(super) struct Screen {
@@ -60,7 +73,7 @@ impl Screen {
             hinted: false,
             released: BTreeMap::new(),
             log: VecDeque::new(),
-            interface: (format == Format::Screen).then(|| Interface::new(String::new())),
+            interface: Interface::of(format),
             changed: Arc::default(),
         }
     }

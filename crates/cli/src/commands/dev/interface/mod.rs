@@ -9,27 +9,15 @@ use std::collections::VecDeque;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::Format;
 use super::events::EventLine;
-use super::screen::{refused, without_colours};
+use super::screen::{Mark, refused, without_colours};
 use super::view::{Reference, Scene, Seen};
 
 /// How many messages and lines of logs are kept.
 const KEPT: usize = 1000;
 /// How far a page goes.
 const PAGE: usize = 10;
-
-/// What a message is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// Something is done.
-    Done,
-    /// Something has begun that takes time.
-    Doing,
-    /// A line of another program, or a difference between releases.
-    Output,
-    /// Something went wrong.
-    Error,
-}
 
 #[derive(Clone, Debug)]
 struct Message {
@@ -120,6 +108,11 @@ struct Row<'a> {
 }
 
 impl Interface {
+    /// The interface, if the format is [`Format::Screen`].
+    pub(super) fn of(format: Format) -> Option<Self> {
+        (format == Format::Screen).then(|| Self::new(String::new()))
+    }
+
     pub(super) fn new(title: String) -> Self {
         Self {
             title,
