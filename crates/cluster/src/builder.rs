@@ -15,7 +15,7 @@ use steersman_apiserver::{ClientAuthentication, RequestHeaderAuthentication, Ser
 use crate::{
     api_services::ApiServers,
     cluster::{Cluster, Parts, draw_token},
-    disk::{Disk, Identity},
+    disk,
     error::Error,
     listener::Listener,
     metrics,
@@ -165,7 +165,8 @@ impl Builder {
 
     /// Keeps everything in a directory, which is made if it is not there, and starts from what it holds: a write that was
     /// answered or seen is there again even if the process was killed. While the disk is full, writes are refused with 503 and
-    /// `/readyz` fails. One cluster at a time can hold a directory. Default: nothing is kept.
+    /// `/readyz` fails. One cluster at a time can hold a directory. Without the feature `data-dir` the cluster does not start.
+    /// Default: nothing is kept.
     #[must_use]
     pub fn data_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_directory = Some(path.into());
@@ -208,14 +209,9 @@ impl Builder {
             let (authority, token) = match &self.data_directory {
                 None => (Authority::generate()?, draw_token()?),
                 Some(path) => {
-                    let disk = Disk::open(path).await?;
-                    let (records, identity) = disk.load()?;
-                    let identity = match identity {
-                        Some(identity) => identity,
-                        None => create_identity(&disk)?,
-                    };
-                    builder = builder.restore(records).journal(disk.journal()?);
-                    (Authority::restore(identity.certificate, &identity.key)?, identity.token)
+                    let (restored, authority, token) = disk::restore(path, builder).await?;
+                    builder = restored;
+                    (authority, token)
                 }
             };
             let authority = Arc::new(authority);
@@ -289,15 +285,6 @@ const FRONT_PROXY: &str = "front-proxy-client";
 
 /// 2000-01-01T00:00:00Z.
 const MILLENNIUM: Timestamp = Timestamp::constant(946_684_800, 0);
-
-/// Makes the certificates and the token of a directory that has none yet.
-fn create_identity(disk: &Disk) -> Result<Identity, Error> {
-    let authority = Authority::generate()?;
-    let certificate = authority.certificate().to_owned();
-    let identity = Identity { certificate, key: authority.key(), token: draw_token()? };
-    disk.save_identity(&identity)?;
-    Ok(identity)
-}
 
 /// What tokens of service accounts are signed with: as secret and as lasting as the authority's key.
 fn signing_key(authority: &Authority) -> [u8; 32] {

@@ -12,8 +12,9 @@ use redb::{
     WriteTransaction,
 };
 use steersman_api::store::{Journal, JournalObserver, Record};
+use steersman_apiserver::Builder;
 
-use crate::error::Error;
+use crate::{cluster::draw_token, error::Error, pki::Authority};
 
 /// `resource`, a zero byte and `key`, to the revisions of the last write and of the creation, and the object.
 const OBJECTS: TableDefinition<'_, &str, (u64, u64, &[u8])> = TableDefinition::new("objects");
@@ -38,25 +39,49 @@ const MAX_PROBE: usize = 4 << 20;
 
 /// What lasts beside the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Identity {
+struct Identity {
     /// The authority's certificate in PEM.
-    pub(crate) certificate: String,
+    certificate: String,
     /// The authority's key in PEM.
-    pub(crate) key: String,
+    key: String,
     /// The administrator's token.
-    pub(crate) token: String,
+    token: String,
+}
+
+/// Restores a directory into a server, which keeps there what it writes from now on; with the cluster's authority and token.
+pub(crate) async fn restore(
+    directory: &Path,
+    builder: Builder,
+) -> Result<(Builder, Authority, String), Error> {
+    let disk = Disk::open(directory).await?;
+    let (records, identity) = disk.load()?;
+    let identity = match identity {
+        Some(identity) => identity,
+        None => create_identity(&disk)?,
+    };
+    let authority = Authority::restore(identity.certificate, &identity.key)?;
+    Ok((builder.restore(records).journal(disk.journal()?), authority, identity.token))
+}
+
+/// Makes the certificates and the token of a directory that has none yet.
+fn create_identity(disk: &Disk) -> Result<Identity, Error> {
+    let authority = Authority::generate()?;
+    let certificate = authority.certificate().to_owned();
+    let identity = Identity { certificate, key: authority.key(), token: draw_token()? };
+    disk.save_identity(&identity)?;
+    Ok(identity)
 }
 
 /// A directory that this cluster holds.
 #[derive(Debug)]
-pub(crate) struct Disk {
+struct Disk {
     database: Database,
     path: PathBuf,
 }
 
 impl Disk {
     /// Opens a directory, and makes it if it is not there.
-    pub(crate) async fn open(directory: &Path) -> Result<Self, Error> {
+    async fn open(directory: &Path) -> Result<Self, Error> {
         let path = directory.join(FILE);
         let failed = |error: redb::Error| Error::DataDirectory(path.clone(), Box::new(error));
         std::fs::create_dir_all(directory).map_err(|e| failed(e.into()))?;
@@ -76,7 +101,7 @@ impl Disk {
     }
 
     /// The objects as they were written last, and the identity if there is one yet.
-    pub(crate) fn load(&self) -> Result<(Vec<Record>, Option<Identity>), Error> {
+    fn load(&self) -> Result<(Vec<Record>, Option<Identity>), Error> {
         self.read().map_err(|error| Error::DataDirectory(self.path.clone(), Box::new(error)))
     }
 
@@ -113,7 +138,7 @@ impl Disk {
     }
 
     /// Keeps an identity.
-    pub(crate) fn save_identity(&self, identity: &Identity) -> Result<(), Error> {
+    fn save_identity(&self, identity: &Identity) -> Result<(), Error> {
         let write = || -> Result<(), redb::Error> {
             let transaction = self.database.begin_write()?;
             {
@@ -128,7 +153,7 @@ impl Disk {
     }
 
     /// The journal that keeps what the server writes from now on.
-    pub(crate) fn journal(self) -> Result<DiskJournal, Error> {
+    fn journal(self) -> Result<DiskJournal, Error> {
         let (messages, inbox) = mpsc::channel();
         let path = self.path.clone();
         let writer = std::thread::Builder::new()
@@ -184,7 +209,7 @@ enum Message {
 /// The thread that writes, seen from the server. What gathers while one commit reaches the disk makes up the next one, so
 /// many writers wait for few of them.
 #[derive(Debug)]
-pub(crate) struct DiskJournal {
+struct DiskJournal {
     messages: Option<mpsc::Sender<Message>>,
     writer: Option<JoinHandle<()>>,
 }

@@ -19,7 +19,7 @@ pub enum Error {
     /// The kubeconfig could not be written.
     #[error("cannot write {0}: {1}")]
     Kubeconfig(std::path::PathBuf, #[source] std::io::Error),
-    /// The data directory can't be used: another cluster holds it, or the disk fails.
+    /// The data directory can't be used: another cluster holds it, the disk fails, or the feature `data-dir` is left out.
     #[error("cannot keep data in {0}: {1}")]
     DataDirectory(std::path::PathBuf, #[source] Box<dyn std::error::Error + Send + Sync>),
     /// The objects in front of the metrics API could not be created.

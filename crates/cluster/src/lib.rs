@@ -77,6 +77,10 @@ mod api_services;
 mod builder;
 mod cluster;
 mod control_loop;
+#[cfg(feature = "data-dir")]
+mod disk;
+#[cfg(not(feature = "data-dir"))]
+#[path = "without_disk.rs"]
 mod disk;
 mod error;
 mod front_proxy;

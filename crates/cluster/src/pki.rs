@@ -36,6 +36,7 @@ impl Authority {
     }
 
     /// The authority that made this certificate, from it and its key in PEM.
+    #[cfg(feature = "data-dir")]
     pub(crate) fn restore(certificate: String, key: &str) -> Result<Self, Error> {
         Ok(Self { issuer: Issuer::new(params(CLUSTER), KeyPair::from_pem(key)?), certificate })
     }

@@ -6,7 +6,9 @@ mod autoscaler;
 mod checkpoint;
 mod clock;
 mod controller;
+#[cfg(feature = "data-dir")]
 mod disk;
+#[cfg(feature = "data-dir")]
 mod hostile;
 mod hostile_listener;
 mod jobs;

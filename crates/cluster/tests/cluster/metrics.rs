@@ -374,6 +374,7 @@ async fn without_workloads_only_the_option_serves_metrics() {
     assert!(!is_available(Some(&services.get(NAME).await.unwrap())));
 }
 
+#[cfg(feature = "data-dir")]
 #[tokio::test]
 async fn a_cluster_that_was_kept_starts_again() {
     let directory = tempfile::tempdir().unwrap();
