@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::Args;
 use steersman_chart::{Limits, ValueOptions};
-use steersman_registry::{Access, Paths, Request};
 use steersman_release::RenderLimits;
 
 use crate::failure::{Failure, Result};
@@ -33,15 +32,15 @@ pub(crate) struct GlobalArgs {
 
     /// File with the credentials of OCI registries
     #[arg(long, global = true, value_name = "FILE")]
-    registry_config: Option<PathBuf>,
+    pub(crate) registry_config: Option<PathBuf>,
 
     /// File with the names and URLs of chart repositories
     #[arg(long, global = true, value_name = "FILE")]
-    repository_config: Option<PathBuf>,
+    pub(crate) repository_config: Option<PathBuf>,
 
     /// Directory with the cached indexes of chart repositories
     #[arg(long, global = true, value_name = "DIR")]
-    repository_cache: Option<PathBuf>,
+    pub(crate) repository_cache: Option<PathBuf>,
 }
 
 impl GlobalArgs {
@@ -54,22 +53,6 @@ impl GlobalArgs {
     pub(crate) fn context(&self) -> Option<String> {
         let context = self.kube_context.clone().or_else(|| std::env::var("HELM_KUBECONTEXT").ok());
         context.filter(|name| !name.is_empty())
-    }
-
-    /// Where Helm's files are.
-    pub(crate) fn paths(&self) -> Paths {
-        let mut paths = Paths::from_env();
-        let overrides = [
-            (&self.registry_config, &mut paths.registry_config),
-            (&self.repository_config, &mut paths.repository_config),
-            (&self.repository_cache, &mut paths.repository_cache),
-        ];
-        for (given, path) in overrides {
-            if let Some(given) = given {
-                path.clone_from(given);
-            }
-        }
-        paths
     }
 }
 
@@ -121,31 +104,31 @@ impl ValuesArgs {
 pub(crate) struct AccessArgs {
     /// Name for the chart repository or registry
     #[arg(long, value_name = "NAME")]
-    username: Option<String>,
+    pub(crate) username: Option<String>,
 
     /// Password for the chart repository or registry
     #[arg(long, value_name = "PASSWORD", allow_hyphen_values = true)]
-    password: Option<String>,
+    pub(crate) password: Option<String>,
 
     /// Trust only the authorities in this PEM file
     #[arg(long, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
 
     /// Show the client certificate in this PEM file
     #[arg(long, value_name = "FILE")]
-    cert_file: Option<PathBuf>,
+    pub(crate) cert_file: Option<PathBuf>,
 
     /// The key of the client certificate
     #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
+    pub(crate) key_file: Option<PathBuf>,
 
     /// Accept any server certificate
     #[arg(long)]
-    insecure_skip_tls_verify: bool,
+    pub(crate) insecure_skip_tls_verify: bool,
 
     /// Speak to OCI registries without TLS
     #[arg(long)]
-    plain_http: bool,
+    pub(crate) plain_http: bool,
 
     /// Refused: signatures are not verified yet
     #[arg(long, hide = true)]
@@ -157,23 +140,14 @@ pub(crate) struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// How to speak to a repository or registry.
-    pub(crate) fn access(&self) -> Result<Access> {
+    /// Refuses what is not supported.
+    pub(crate) fn check(&self) -> Result {
         if self.verify {
             return Err(Failure::new("--verify is not supported: steer does not check signatures yet").help(
                 "`steer chart pull --prov` fetches the provenance file, `helm verify` or gpg can check it",
             ));
         }
-        Ok(Access {
-            username: self.username.clone(),
-            password: self.password.clone(),
-            ca_file: self.ca_file.clone(),
-            cert_file: self.cert_file.clone(),
-            key_file: self.key_file.clone(),
-            insecure_skip_tls_verify: self.insecure_skip_tls_verify,
-            plain_http: self.plain_http,
-            pass_credentials: false,
-        })
+        Ok(())
     }
 }
 
@@ -183,7 +157,7 @@ impl AccessArgs {
 pub(crate) struct ChartArgs {
     /// Version, or range of versions, of a chart that is fetched [default: the newest]
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
-    version: Option<String>,
+    pub(crate) version: Option<String>,
 
     /// URL of the chart repository to look in
     #[arg(long, value_name = "URL")]
@@ -191,14 +165,14 @@ pub(crate) struct ChartArgs {
 
     /// Take pre-releases too; ignored with --version
     #[arg(long)]
-    devel: bool,
+    pub(crate) devel: bool,
 
     /// Send name and password to whatever host the chart is on
     #[arg(long)]
-    pass_credentials: bool,
+    pub(crate) pass_credentials: bool,
 
     #[command(flatten)]
-    access: AccessArgs,
+    pub(crate) access: AccessArgs,
 }
 
 impl ChartArgs {
@@ -207,21 +181,9 @@ impl ChartArgs {
         Self { version: version.map(str::to_owned), repo: repo.map(str::to_owned), ..Self::default() }
     }
 
-    pub(crate) fn access(&self) -> Result<Access> {
-        Ok(Access { pass_credentials: self.pass_credentials, ..self.access.access()? })
-    }
-
-    /// A request for `chart` as the flags want it.
-    pub(crate) fn request(&self, chart: &str) -> Request {
-        let version = match self.version.as_deref().unwrap_or_default().trim() {
-            "" if self.devel => ">0.0.0-0",
-            version => version,
-        };
-        let request = Request::new(chart).version(version);
-        match self.repo.as_deref().filter(|url| !url.is_empty()) {
-            Some(url) => request.repository(url),
-            None => request,
-        }
+    /// Refuses what is not supported.
+    pub(crate) fn check(&self) -> Result {
+        self.access.check()
     }
 }
 

@@ -5,20 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use steersman_chart::{Chart, FetchSchema, Interrupt, Values};
-use steersman_registry::{Error as FetchError, Fetcher, Limits, Manager};
+use steersman_chart::{Chart, Interrupt, Values};
 
 use crate::args::{ChartArgs, GlobalArgs, ValuesArgs};
 use crate::failure::{self, Failure, Result};
-use crate::runtime;
-
-/// How long a schema may take, as in Helm.
-const SCHEMA_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Runs something on the network.
-pub(crate) fn block_on<T>(future: impl Future<Output = std::result::Result<T, FetchError>>) -> Result<T> {
-    Ok(runtime::current_thread()?.block_on(future)?)
-}
+use crate::remote;
 
 /// Renders within a time: then `interrupt` ends the render.
 pub(crate) fn within<T>(timeout: Duration, interrupt: &Interrupt, render: impl FnOnce() -> T) -> T {
@@ -46,7 +37,7 @@ pub(crate) enum Located {
 impl Located {
     /// Finds a chart as Helm does: a path that exists is that, whatever else it could be.
     pub(crate) fn find(name: &str, args: &ChartArgs, globals: &GlobalArgs) -> Result<Self> {
-        let access = args.access()?;
+        args.check()?;
         let name = name.trim();
         let path = Path::new(name);
         if path.exists() {
@@ -59,16 +50,7 @@ impl Located {
         if path.is_absolute() || name.starts_with('.') {
             return Err(Failure::new(format!("path {name:?} not found")));
         }
-        let fetcher = Fetcher::new(globals.paths());
-        let fetched = block_on(fetcher.fetch(&args.request(name), &access))?;
-        if let Some(digest) = &fetched.manifest_digest {
-            failure::note(&format!("Pulled: {}\nDigest: {digest}", fetched.url.trim_start_matches("oci://")));
-        }
-        if globals.debug() {
-            let how = if fetched.from_cache { "cached" } else { "fetched" };
-            failure::note(&format!("debug: {how} {} sha256:{}", fetched.url, fetched.digest));
-        }
-        Ok(Self::Fetched(fetched.data))
+        Ok(Self::Fetched(remote::chart(name, args, globals)?))
     }
 
     /// Loads the chart.
@@ -97,10 +79,7 @@ impl Located {
                 let hint = "--dependency-update fetches them, `steer chart dependency build` does it once";
                 return Err(Failure::from(error).help(hint));
             }
-            // Helm says this on standard output, among the manifests: there it would break whatever reads them.
-            let (fetcher, access) = (Fetcher::new(globals.paths()), args.access()?);
-            let mut progress = failure::note;
-            block_on(Manager::new(&fetcher, &access, path, &mut progress).update())?;
+            remote::update_dependencies(path, args, globals)?;
             chart =
                 self.load().map_err(|failure| failure.within("failed reloading chart after repo update"))?;
         }
@@ -122,24 +101,9 @@ fn read_file(name: &str, globals: &GlobalArgs) -> std::result::Result<Vec<u8>, S
         return Ok(data);
     }
     if name.starts_with("http://") || name.starts_with("https://") {
-        let fetcher = Fetcher::new(globals.paths());
-        return block_on(fetcher.fetch_file(name)).map_err(|failure| failure.message().to_owned());
+        return remote::file(name, globals).map_err(|failure| failure.message().to_owned());
     }
     std::fs::read(name).map_err(|error| format!("open {name}: {}", go_words(&error)))
-}
-
-/// Fetches the schemas that a values.schema.json refers to by URL.
-pub(crate) fn schemas(globals: &GlobalArgs) -> FetchSchema {
-    let paths = globals.paths();
-    FetchSchema::new(move |url| {
-        let limits = Limits { request: SCHEMA_TIMEOUT, ..Limits::default() };
-        let fetcher = Fetcher::new(paths.clone()).with_limits(limits);
-        let fetch = || block_on(fetcher.fetch_file(url)).map_err(|failure| failure.message().to_owned());
-        // Rendering for a cluster happens within a runtime, where no other may be started: the fetch has its own thread.
-        let fetched = std::thread::scope(|scope| scope.spawn(fetch).join());
-        let data = fetched.map_err(|_| format!("fetching {url} broke off"))??;
-        serde_json::from_slice(&data).map_err(|error| error.to_string())
-    })
 }
 
 /// An error of the operating system in the words that Go has for it.

@@ -205,13 +205,6 @@ impl From<steersman_release::Error> for Failure {
     }
 }
 
-impl From<steersman_registry::Error> for Failure {
-    fn from(error: steersman_registry::Error) -> Self {
-        let report = Report { message: error.to_string(), help: error.help(), ..Report::default() };
-        Self(Box::new(report))
-    }
-}
-
 impl From<steersman_scaffold::Error> for Failure {
     fn from(error: steersman_scaffold::Error) -> Self {
         let help = error.help();

@@ -19,6 +19,11 @@ mod kubeconfig;
 mod namespace;
 mod output;
 mod postrender;
+#[cfg(feature = "registry")]
+mod remote;
+#[cfg(not(feature = "registry"))]
+#[path = "without_remote.rs"]
+mod remote;
 mod runtime;
 mod scaffold;
 

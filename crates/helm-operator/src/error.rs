@@ -17,6 +17,7 @@ pub enum Error {
         source: Box<steersman_chart::Error>,
     },
     /// A chart cannot be fetched.
+    #[cfg(feature = "registry")]
     #[error("chart {chart}: {source}")]
     Fetch {
         /// Where it should be.
@@ -25,6 +26,9 @@ pub enum Error {
         #[source]
         source: Box<steersman_registry::Error>,
     },
+    /// A chart would have to be fetched, and the feature `registry` is left out.
+    #[error("chart {0}: this program was built without the feature `registry`, which fetches charts")]
+    NoRegistry(String),
     /// An override value does not expand or parse.
     #[error("override value {key}: {reason}")]
     Override {

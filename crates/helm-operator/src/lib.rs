@@ -30,6 +30,11 @@ mod operator;
 mod overrides;
 mod reconcile;
 mod release_name;
+#[cfg(feature = "registry")]
+mod remote;
+#[cfg(not(feature = "registry"))]
+#[path = "without_remote.rs"]
+mod remote;
 mod retry;
 mod settings;
 mod status;

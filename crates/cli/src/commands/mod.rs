@@ -15,6 +15,7 @@ mod e2e;
 mod edit;
 mod envtest;
 mod generate;
+#[cfg(feature = "registry")]
 mod image;
 mod init;
 #[cfg(feature = "kudo")]
@@ -117,6 +118,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
         "Make",
         &[
             ("generate", generate::Generate::augment_args),
+            #[cfg(feature = "registry")]
             ("image", image::ImageCommand::augment_args),
             ("bundle", bundle::Bundle::augment_args),
             ("rbac", rbac::Rbac::augment_args),
@@ -188,6 +190,7 @@ enum Command {
     Get(release::get::Get),
     Chart(chart::Chart),
     Generate(generate::Generate),
+    #[cfg(feature = "registry")]
     Image(image::ImageCommand),
     Bundle(bundle::Bundle),
     Rbac(rbac::Rbac),
@@ -254,6 +257,7 @@ impl Steer {
             Command::Get(get) => get.run(globals, output),
             Command::Chart(chart) => chart.run(globals, output),
             Command::Generate(generate) => generate.run(output),
+            #[cfg(feature = "registry")]
             Command::Image(image) => image.run(globals, output),
             Command::Bundle(bundle) => bundle.run(output),
             Command::Rbac(rbac) => rbac.run(output),

@@ -18,6 +18,7 @@ use crate::charts::{self, Located};
 use crate::failure::{self, Failure, Result};
 use crate::output::Output;
 use crate::postrender::PostRenderer;
+use crate::remote;
 use crate::{flags, namespace};
 
 const EXAMPLES: &str = "\
@@ -218,7 +219,7 @@ impl Template {
             },
             capabilities,
             skip_schema_validation: self.release.skip_schema_validation,
-            fetch_schema: Some(charts::schemas(globals)),
+            fetch_schema: Some(remote::schemas(globals)),
             limits: self.render.limits().limits,
             ..RenderOptions::default()
         };

@@ -8,9 +8,9 @@ use steersman_chart::{Chart, Dependency as Wanted};
 use steersman_registry::{Fetcher, Manager, clean_path};
 
 use crate::args::{AccessArgs, GlobalArgs};
-use crate::charts;
 use crate::failure::Result;
 use crate::output::Output;
+use crate::remote;
 
 const UPDATE_EXAMPLES: &str = "\
 Examples:
@@ -87,8 +87,8 @@ impl Fill {
         let mut manager =
             Manager::new(&fetcher, &access, &self.chart, &mut progress).skip_refresh(self.skip_refresh);
         match update {
-            true => charts::block_on(manager.update()),
-            false => charts::block_on(manager.build()),
+            true => remote::block_on(manager.update()),
+            false => remote::block_on(manager.build()),
         }
     }
 }

@@ -8,8 +8,8 @@ use steersman_chart::Chart;
 use steersman_registry::{Fetched, Fetcher, write_atomically};
 
 use crate::args::{ChartArgs, GlobalArgs};
-use crate::charts;
 use crate::failure::{self, Failure, Result};
+use crate::remote;
 
 const EXAMPLES: &str = "\
 What has a digest, in an index or in a registry, is checked against it.
@@ -55,7 +55,7 @@ impl Pull {
         for chart in &self.charts {
             let mut request = self.source.request(chart);
             request.provenance = self.prov;
-            let fetched = charts::block_on(fetcher.fetch(&request, &access))?;
+            let fetched = remote::block_on(fetcher.fetch(&request, &access))?;
             if let Some(digest) = &fetched.manifest_digest {
                 failure::note(&format!(
                     "Pulled: {}\nDigest: {digest}",

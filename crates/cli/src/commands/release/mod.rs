@@ -21,11 +21,11 @@ use clap::Args;
 use steersman_release::{CrdPolicy, DryRun, Options, Releases, Timeout, WriteMode};
 
 use crate::args::{ChartArgs, GlobalArgs, RenderArgs, ValuesArgs};
-use crate::charts;
 use crate::failure::{Failure, Result};
 use crate::flags;
 pub(super) use crate::flags::duration;
 use crate::postrender::PostRenderer;
+use crate::remote;
 
 /// Flags of install and upgrade.
 #[derive(Args, Debug)]
@@ -179,7 +179,7 @@ impl DeployArgs {
             labels: labels(&self.labels)?,
             dry_run,
             skip_schema_validation: self.skip_schema_validation,
-            fetch_schema: Some(charts::schemas(globals)),
+            fetch_schema: Some(remote::schemas(globals)),
             enable_dns: self.enable_dns,
             render: self.render.limits(),
             sub_notes: self.render_subchart_notes,
