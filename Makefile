@@ -12,7 +12,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Use
-# Built once: without incremental files, debug lines and the commands that test operators.
+# Built once: without incremental files, debug lines and the commands that it does not need.
 .PHONY: demo
 demo: export CARGO_INCREMENTAL = 0
 demo: export CARGO_PROFILE_DEV_DEBUG = 0
