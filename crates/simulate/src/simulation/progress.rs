@@ -19,9 +19,11 @@ pub enum Progress {
     },
 }
 
+type Tell = dyn Fn(&Progress) + Send + Sync;
+
 /// Who is told of the progress. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Listener(Option<Arc<dyn Fn(&Progress) + Send + Sync>>);
+pub(super) struct Listener(Option<Arc<Tell>>);
 
 impl Listener {
     pub(super) fn new(listener: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
