@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use steersman::{Controller, Key, Kind, Operator, predicate};
@@ -88,83 +89,87 @@ impl Default for Defaults {
 ///
 /// # Errors
 /// Fails if there is no Python with ansible-core, or the cluster does not have a watched kind.
-pub async fn add_watches(
+pub fn add_watches<'a>(
     mut operator: Operator,
-    watches: &Watches,
-    defaults: &Defaults,
-    client: &Client,
-) -> Result<Operator> {
-    let warnings = watches.warnings.clone();
-    let runner = Runner::new(defaults.runner.clone(), watches.role_directories(), warnings).await?;
-    let proxy = Arc::new(Proxy::start().await?);
-    let resources = Resources::default();
-    let metrics = Arc::new(Metrics::default());
-    for watch in &watches.entries {
-        let kind = find(&watch.config, defaults.kind_timeout, &resources, client).await?;
-        let reconciler = Reconciler {
-            watch: watch.clone(),
-            kind,
-            runner: runner.clone(),
-            proxy: Arc::clone(&proxy),
-            resources: resources.clone(),
-            metrics: Arc::clone(&metrics),
-            period: period(&watch.config, defaults),
-            verbosity: verbosity(&watch.config, defaults, environment),
-            inject_owner: defaults.inject_owner_ref,
-            check: defaults.check,
-            only: defaults.only.clone(),
-            observer: defaults.observer.clone(),
-            log_events: defaults.log_events,
-            debug_logs: defaults.debug_logs,
-            watched: Arc::default(),
-            recent: Arc::new(Recent::default()),
-            runs: Runs::default(),
-        };
-        let selector = selector(&watch.config)?;
-        let selected = |controller: Controller<DynamicObject>| match &selector {
-            Some(selector) => controller.labels(selector.clone()),
-            None => controller,
-        };
-        if watch.config.manage_status && !defaults.check {
-            let (kind, runs) = (reconciler.kind.clone(), reconciler.runs.clone());
-            let name = watch.config.kind.to_lowercase();
-            operator = operator.controller(selected(ready::controller(kind, &name, runs)));
+    watches: &'a Watches,
+    defaults: &'a Defaults,
+    client: &'a Client,
+) -> BoxFuture<'a, Result<Operator>> {
+    Box::pin(async move {
+        let warnings = watches.warnings.clone();
+        let runner = Runner::new(defaults.runner.clone(), watches.role_directories(), warnings).await?;
+        let proxy = Arc::new(Proxy::start().await?);
+        let resources = Resources::default();
+        let metrics = Arc::new(Metrics::default());
+        for watch in &watches.entries {
+            let kind = find(&watch.config, defaults.kind_timeout, &resources, client).await?;
+            let reconciler = Reconciler {
+                watch: watch.clone(),
+                kind,
+                runner: runner.clone(),
+                proxy: Arc::clone(&proxy),
+                resources: resources.clone(),
+                metrics: Arc::clone(&metrics),
+                period: period(&watch.config, defaults),
+                verbosity: verbosity(&watch.config, defaults, environment),
+                inject_owner: defaults.inject_owner_ref,
+                check: defaults.check,
+                only: defaults.only.clone(),
+                observer: defaults.observer.clone(),
+                log_events: defaults.log_events,
+                debug_logs: defaults.debug_logs,
+                watched: Arc::default(),
+                recent: Arc::new(Recent::default()),
+                runs: Runs::default(),
+            };
+            let selector = selector(&watch.config)?;
+            let selected = |controller: Controller<DynamicObject>| match &selector {
+                Some(selector) => controller.labels(selector.clone()),
+                None => controller,
+            };
+            if watch.config.manage_status && !defaults.check {
+                let (kind, runs) = (reconciler.kind.clone(), reconciler.runs.clone());
+                let name = watch.config.kind.to_lowercase();
+                operator = operator.controller(selected(ready::controller(kind, &name, runs)));
+            }
+            let workers = concurrency(&watch.config, defaults, environment);
+            operator = operator.controller(selected(controller(reconciler, watch, workers)));
         }
-        let workers = concurrency(&watch.config, defaults, environment);
-        operator = operator.controller(selected(controller(reconciler, watch, workers)));
-    }
-    Ok(operator.metrics_source(move || metrics.render(env!("CARGO_PKG_VERSION"))))
+        Ok(operator.metrics_source(move || metrics.render(env!("CARGO_PKG_VERSION"))))
+    })
 }
 
 /// The objects that plays are run for, each with its kind: of one namespace or of all.
 ///
 /// # Errors
 /// Fails if the cluster does not have a watched kind, or refuses to list it.
-pub async fn list_objects(
-    watches: &Watches,
-    namespace: Option<&str>,
-    client: &Client,
-) -> Result<BTreeSet<(String, Key)>> {
-    let resources = Resources::default();
-    let mut all = BTreeSet::new();
-    for watch in &watches.entries {
-        let config = &watch.config;
-        let kind = find(config, Duration::ZERO, &resources, client).await?;
-        let api: Api<DynamicObject> = match namespace {
-            Some(namespace) if kind.namespaced() => {
-                Api::namespaced_with(client.clone(), namespace, kind.resource())
-            }
-            _ => Api::all_with(client.clone(), kind.resource()),
-        };
-        let params = ListParams { label_selector: selector(config)?, ..ListParams::default() };
-        let found = api.list(&params).await?;
-        let present = found.items.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
-        all.extend(present.map(|one| {
-            let name = one.metadata.name.as_deref().unwrap_or_default();
-            (config.kind.clone(), Key::new(one.metadata.namespace.as_deref(), name))
-        }));
-    }
-    Ok(all)
+pub fn list_objects<'a>(
+    watches: &'a Watches,
+    namespace: Option<&'a str>,
+    client: &'a Client,
+) -> BoxFuture<'a, Result<BTreeSet<(String, Key)>>> {
+    Box::pin(async move {
+        let resources = Resources::default();
+        let mut all = BTreeSet::new();
+        for watch in &watches.entries {
+            let config = &watch.config;
+            let kind = find(config, Duration::ZERO, &resources, client).await?;
+            let api: Api<DynamicObject> = match namespace {
+                Some(namespace) if kind.namespaced() => {
+                    Api::namespaced_with(client.clone(), namespace, kind.resource())
+                }
+                _ => Api::all_with(client.clone(), kind.resource()),
+            };
+            let params = ListParams { label_selector: selector(config)?, ..ListParams::default() };
+            let found = api.list(&params).await?;
+            let present = found.items.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
+            all.extend(present.map(|one| {
+                let name = one.metadata.name.as_deref().unwrap_or_default();
+                (config.kind.clone(), Key::new(one.metadata.namespace.as_deref(), name))
+            }));
+        }
+        Ok(all)
+    })
 }
 
 fn selector(config: &WatchConfig) -> Result<Option<String>> {

@@ -40,6 +40,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use futures::future::BoxFuture;
 use kube::Config;
 use rustls::{
     ServerConfig,
@@ -304,21 +305,24 @@ impl Gateway {
     }
 
     /// Serves on a port until it is dropped. Webhooks are sent meanwhile, by the first of several servers of one gateway.
-    pub async fn serve(self, socket: TcpListener) {
-        let mut listener = Listener::new(socket);
-        if let Some(tls) = self.tls {
-            listener = listener.tls(tls);
-        }
-        let shared = self.shared;
-        let webhooks = std::mem::take(&mut *shared.webhooks.lock().unwrap_or_else(PoisonError::into_inner));
-        let sending = webhooks::run(Arc::clone(&shared), webhooks);
-        let serving = listener.serve(move |_| {
-            let shared = Arc::clone(&shared);
-            move |request| server::answer(Arc::clone(&shared), request)
-        });
-        tokio::select! {
-            () = serving => {}
-            () = sending => {}
-        }
+    pub fn serve(self, socket: TcpListener) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let mut listener = Listener::new(socket);
+            if let Some(tls) = self.tls {
+                listener = listener.tls(tls);
+            }
+            let shared = self.shared;
+            let webhooks =
+                std::mem::take(&mut *shared.webhooks.lock().unwrap_or_else(PoisonError::into_inner));
+            let sending = webhooks::run(Arc::clone(&shared), webhooks);
+            let serving = listener.serve(move |_| {
+                let shared = Arc::clone(&shared);
+                move |request| server::answer(Arc::clone(&shared), request)
+            });
+            tokio::select! {
+                () = serving => {}
+                () = sending => {}
+            }
+        })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
@@ -70,25 +70,30 @@ impl Kudo {
     ///
     /// # Errors
     /// Fails if the API server refuses, or does not serve them within a minute.
-    pub async fn init(&self) -> Result<()> {
-        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        let params = PatchParams::apply(MANAGER).force();
-        for crd in crds() {
-            let name = crd.metadata.name.clone().unwrap_or_default();
-            api.patch(&name, &params, &Patch::Apply(&crd)).await.map_err(Error::kube(name))?;
-        }
-        // What is established is served.
-        for crd in crds() {
-            let name = crd.metadata.name.unwrap_or_default();
-            let is_served = |crd: Option<CustomResourceDefinition>| {
-                let status = crd?.status?;
-                let conditions = status.conditions.unwrap_or_default();
-                conditions.iter().any(|one| one.type_ == "Established" && one.status == "True").then_some(())
-            };
-            let found = until(&api, &name, SERVED, is_served).await?;
-            found.ok_or_else(|| Error::Refused(format!("{name} is not served after {SERVED:?}")))?;
-        }
-        Ok(())
+    pub fn init(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+            let params = PatchParams::apply(MANAGER).force();
+            for crd in crds() {
+                let name = crd.metadata.name.clone().unwrap_or_default();
+                api.patch(&name, &params, &Patch::Apply(&crd)).await.map_err(Error::kube(name))?;
+            }
+            // What is established is served.
+            for crd in crds() {
+                let name = crd.metadata.name.unwrap_or_default();
+                let is_served = |crd: Option<CustomResourceDefinition>| {
+                    let status = crd?.status?;
+                    let conditions = status.conditions.unwrap_or_default();
+                    conditions
+                        .iter()
+                        .any(|one| one.type_ == "Established" && one.status == "True")
+                        .then_some(())
+                };
+                let found = until(&api, &name, SERVED, is_served).await?;
+                found.ok_or_else(|| Error::Refused(format!("{name} is not served after {SERVED:?}")))?;
+            }
+            Ok(())
+        })
     }
 
     /// Checks that the definitions are installed.
@@ -124,63 +129,67 @@ impl Kudo {
     ///
     /// # Errors
     /// Fails if the namespace is there already, as in KUDO, or the manifest does not render.
-    pub async fn create_namespace(
-        &self,
-        package: &Package,
-        instance: &str,
-        values: &BTreeMap<String, String>,
-    ) -> Result<()> {
-        let name = &self.namespace;
-        let mut object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-        let file = &package.operator.namespace_manifest;
-        if !file.is_empty() {
-            let Some(template) = package.templates.get(file) else {
-                return Err(Error::Refused(format!("namespaceManifest: there is no templates/{file}")));
-            };
-            let version = package.operator_version(name)?;
-            let of = package.instance(name, Some(instance), values.clone());
-            let variables = json!({
-                "Name": instance, "Namespace": name, "OperatorName": package.operator.name,
-                "OperatorVersion": package.operator.operator_version, "AppVersion": package.operator.app_version,
-                "Params": parameters::resolve(&version.spec, &of.spec)?,
-            });
-            let text = Renderer::new(System::default())
-                .render(file, template, &variables)
-                .map_err(Error::Refused)?;
-            object = steersman_yaml::from_str(&text)
-                .map_err(|error| Error::Refused(format!("{file}: {error}")))?;
-            object["metadata"]["name"] = name.as_str().into();
-        }
-        object["metadata"]["annotations"]["created-by"] = "kudo-cli".into();
-        let namespace: Namespace =
-            serde_json::from_value(object).map_err(|error| Error::Refused(format!("{file}: {error}")))?;
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        api.create(&PostParams::default(), &namespace)
-            .await
-            .map_err(Error::kube(format!("namespace {name}")))?;
-        Ok(())
+    pub fn create_namespace<'a>(
+        &'a self,
+        package: &'a Package,
+        instance: &'a str,
+        values: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let name = &self.namespace;
+            let mut object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+            let file = &package.operator.namespace_manifest;
+            if !file.is_empty() {
+                let Some(template) = package.templates.get(file) else {
+                    return Err(Error::Refused(format!("namespaceManifest: there is no templates/{file}")));
+                };
+                let version = package.operator_version(name)?;
+                let of = package.instance(name, Some(instance), values.clone());
+                let variables = json!({
+                    "Name": instance, "Namespace": name, "OperatorName": package.operator.name,
+                    "OperatorVersion": package.operator.operator_version, "AppVersion": package.operator.app_version,
+                    "Params": parameters::resolve(&version.spec, &of.spec)?,
+                });
+                let text = Renderer::new(System::default())
+                    .render(file, template, &variables)
+                    .map_err(Error::Refused)?;
+                object = steersman_yaml::from_str(&text)
+                    .map_err(|error| Error::Refused(format!("{file}: {error}")))?;
+                object["metadata"]["name"] = name.as_str().into();
+            }
+            object["metadata"]["annotations"]["created-by"] = "kudo-cli".into();
+            let namespace: Namespace =
+                serde_json::from_value(object).map_err(|error| Error::Refused(format!("{file}: {error}")))?;
+            let api: Api<Namespace> = Api::all(self.client.clone());
+            api.create(&PostParams::default(), &namespace)
+                .await
+                .map_err(Error::kube(format!("namespace {name}")))?;
+            Ok(())
+        })
     }
 
     /// Puts the operators and operator versions of packages into the namespace, unless they are there.
     ///
     /// # Errors
     /// Fails if the API server refuses, or an operator version of that name has another content.
-    pub async fn install_packages(&self, packages: &[Package]) -> Result<Vec<String>> {
-        let mut said = Vec::new();
-        for package in packages.iter().rev() {
-            let operator = package.operator(&self.namespace);
-            if self.create_unless_there(operator.name(), &operator).await? {
-                said.push(format!("operator {}/{} created", self.namespace, operator.name()));
+    pub fn install_packages<'a>(&'a self, packages: &'a [Package]) -> BoxFuture<'a, Result<Vec<String>>> {
+        Box::pin(async move {
+            let mut said = Vec::new();
+            for package in packages.iter().rev() {
+                let operator = package.operator(&self.namespace);
+                if self.create_unless_there(operator.name(), &operator).await? {
+                    said.push(format!("operator {}/{} created", self.namespace, operator.name()));
+                }
+                let version = package.operator_version(&self.namespace)?;
+                let done = if self.create_unless_there(version.name(), &version).await? {
+                    "created"
+                } else {
+                    "already installed"
+                };
+                said.push(format!("operatorversion {}/{} {done}", self.namespace, version.name()));
             }
-            let version = package.operator_version(&self.namespace)?;
-            let done = if self.create_unless_there(version.name(), &version).await? {
-                "created"
-            } else {
-                "already installed"
-            };
-            said.push(format!("operatorversion {}/{} {done}", self.namespace, version.name()));
-        }
-        Ok(said)
+            Ok(said)
+        })
     }
 
     async fn create_unless_there<K>(&self, name: &str, object: &K) -> Result<bool>
@@ -219,24 +228,26 @@ impl Kudo {
     }
 
     /// An instance that may be installed, and its operator version.
-    pub(crate) async fn new_instance(
-        &self,
-        package: &Package,
-        instance: Option<&str>,
+    pub(crate) fn new_instance<'a>(
+        &'a self,
+        package: &'a Package,
+        instance: Option<&'a str>,
         values: BTreeMap<String, String>,
-    ) -> Result<(Instance, OperatorVersion)> {
-        check_kubernetes(&self.client, package).await?;
-        let instance = package.instance(&self.namespace, instance, values);
-        let name = instance.name();
-        let version = package.operator_version(&self.namespace)?;
-        check_required(&version, &instance)?;
-        if self.instance_opt(name).await?.is_some() {
-            return Err(Error::Refused(format!(
-                "cannot install instance '{name}' of operator '{}' because an instance of that name already exists in namespace {}",
-                package.operator.name, self.namespace
-            )));
-        }
-        Ok((instance, version))
+    ) -> BoxFuture<'a, Result<(Instance, OperatorVersion)>> {
+        Box::pin(async move {
+            check_kubernetes(&self.client, package).await?;
+            let instance = package.instance(&self.namespace, instance, values);
+            let name = instance.name();
+            let version = package.operator_version(&self.namespace)?;
+            check_required(&version, &instance)?;
+            if self.instance_opt(name).await?.is_some() {
+                return Err(Error::Refused(format!(
+                    "cannot install instance '{name}' of operator '{}' because an instance of that name already exists in namespace {}",
+                    package.operator.name, self.namespace
+                )));
+            }
+            Ok((instance, version))
+        })
     }
 
     /// Brings an instance to the version of the first package.
@@ -262,28 +273,30 @@ impl Kudo {
     }
 
     /// An instance as it is after an upgrade, and the operator version that it then has.
-    pub(crate) async fn upgraded(
-        &self,
-        package: &Package,
-        instance: &str,
-        values: &BTreeMap<String, String>,
-    ) -> Result<(Instance, OperatorVersion)> {
-        check_kubernetes(&self.client, package).await?;
-        let live = self.instance(instance).await?;
-        let old = self.version_of(&live).await?;
-        let new = &package.operator.operator_version;
-        if !is_newer(new, &old.spec.version) {
-            return Err(Error::Refused(format!(
-                "upgraded version {new} is the same or smaller than current version {} -> not upgrading",
-                old.spec.version
-            )));
-        }
-        let version = package.operator_version(&self.namespace)?;
-        let changed = check(&live, &old, &version, |spec| {
-            spec.operator_version.name = package.version_name();
-            spec.parameters.extend(values.clone());
-        })?;
-        Ok((changed, version))
+    pub(crate) fn upgraded<'a>(
+        &'a self,
+        package: &'a Package,
+        instance: &'a str,
+        values: &'a BTreeMap<String, String>,
+    ) -> BoxFuture<'a, Result<(Instance, OperatorVersion)>> {
+        Box::pin(async move {
+            check_kubernetes(&self.client, package).await?;
+            let live = self.instance(instance).await?;
+            let old = self.version_of(&live).await?;
+            let new = &package.operator.operator_version;
+            if !is_newer(new, &old.spec.version) {
+                return Err(Error::Refused(format!(
+                    "upgraded version {new} is the same or smaller than current version {} -> not upgrading",
+                    old.spec.version
+                )));
+            }
+            let version = package.operator_version(&self.namespace)?;
+            let changed = check(&live, &old, &version, |spec| {
+                spec.operator_version.name = package.version_name();
+                spec.parameters.extend(values.clone());
+            })?;
+            Ok((changed, version))
+        })
     }
 
     /// Changes parameters of an instance.
@@ -319,22 +332,25 @@ impl Kudo {
         Ok(failed.name.clone())
     }
 
-    async fn schedule(
-        &self,
-        instance: &str,
-        plan: &str,
+    fn schedule<'a>(
+        &'a self,
+        instance: &'a str,
+        plan: &'a str,
         values: BTreeMap<String, String>,
-        retried: &str,
-    ) -> Result<()> {
-        let live = self.instance(instance).await?;
-        let version = self.version_of(&live).await?;
-        let run = PlanExecution { plan_name: plan.to_owned(), uid: uid(), status: None, parameters: values };
-        check(&live, &version, &version, |spec| spec.plan_execution = run.clone())?;
-        let mut patch = json!({ "spec": { "planExecution": run } });
-        if !retried.is_empty() {
-            patch["metadata"] = json!({ "annotations": { annotation::RETRY: retried } });
-        }
-        self.patch(instance, &patch).await
+        retried: &'a str,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let live = self.instance(instance).await?;
+            let version = self.version_of(&live).await?;
+            let run =
+                PlanExecution { plan_name: plan.to_owned(), uid: uid(), status: None, parameters: values };
+            check(&live, &version, &version, |spec| spec.plan_execution = run.clone())?;
+            let mut patch = json!({ "spec": { "planExecution": run } });
+            if !retried.is_empty() {
+                patch["metadata"] = json!({ "annotations": { annotation::RETRY: retried } });
+            }
+            self.patch(instance, &patch).await
+        })
     }
 
     /// Gives up the plan that is running: it ends with FATAL_ERROR. Of `cleanup`, the instance is then deleted.
@@ -370,30 +386,36 @@ impl Kudo {
         gone.ok_or_else(|| Error::Refused(format!("instance {instance} is still there after {limit:?}")))
     }
 
-    async fn patch(&self, instance: &str, patch: &Value) -> Result<()> {
-        let api = self.api::<Instance>();
-        let patched = api.patch(instance, &PatchParams::default(), &Patch::Merge(patch)).await;
-        patched.map(drop).map_err(Error::kube(format!("instance {}/{instance}", self.namespace)))
+    fn patch<'a>(&'a self, instance: &'a str, patch: &'a Value) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let api = self.api::<Instance>();
+            let patched = api.patch(instance, &PatchParams::default(), &Patch::Merge(patch)).await;
+            patched.map(drop).map_err(Error::kube(format!("instance {}/{instance}", self.namespace)))
+        })
     }
 
     /// An instance, if it is there.
     ///
     /// # Errors
     /// Fails if the API server cannot be asked.
-    pub async fn instance_opt(&self, name: &str) -> Result<Option<Instance>> {
-        self.api::<Instance>().get_opt(name).await.map_err(Error::kube(format!("instance {name}")))
+    pub fn instance_opt<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Instance>>> {
+        Box::pin(async move {
+            self.api::<Instance>().get_opt(name).await.map_err(Error::kube(format!("instance {name}")))
+        })
     }
 
     /// An instance.
     ///
     /// # Errors
     /// Fails if it is not there.
-    pub async fn instance(&self, name: &str) -> Result<Instance> {
-        self.instance_opt(name).await?.ok_or_else(|| {
-            Error::Refused(format!(
-                "instance {name} in namespace {} does not exist in the cluster",
-                self.namespace
-            ))
+    pub fn instance<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Instance>> {
+        Box::pin(async move {
+            self.instance_opt(name).await?.ok_or_else(|| {
+                Error::Refused(format!(
+                    "instance {name} in namespace {} does not exist in the cluster",
+                    self.namespace
+                ))
+            })
         })
     }
 
@@ -401,17 +423,19 @@ impl Kudo {
     ///
     /// # Errors
     /// Fails if it is not there.
-    pub async fn version_of(&self, instance: &Instance) -> Result<OperatorVersion> {
-        let name = &instance.spec.operator_version.name;
-        let api: Api<OperatorVersion> =
-            Api::namespaced(self.client.clone(), instance.operator_version_namespace());
-        let found = api.get_opt(name).await.map_err(Error::kube(format!("OperatorVersion {name}")))?;
-        found.ok_or_else(|| {
-            Error::Refused(format!(
-                "OperatorVersion {name} from instance {}/{} does not exist",
-                self.namespace,
-                instance.name()
-            ))
+    pub fn version_of<'a>(&'a self, instance: &'a Instance) -> BoxFuture<'a, Result<OperatorVersion>> {
+        Box::pin(async move {
+            let name = &instance.spec.operator_version.name;
+            let api: Api<OperatorVersion> =
+                Api::namespaced(self.client.clone(), instance.operator_version_namespace());
+            let found = api.get_opt(name).await.map_err(Error::kube(format!("OperatorVersion {name}")))?;
+            found.ok_or_else(|| {
+                Error::Refused(format!(
+                    "OperatorVersion {name} from instance {}/{} does not exist",
+                    self.namespace,
+                    instance.name()
+                ))
+            })
         })
     }
 
@@ -442,28 +466,31 @@ impl Kudo {
     ///
     /// # Errors
     /// Fails if the plan failed for good, or has not ended in time.
-    pub async fn wait(&self, instance: &str, limit: Duration) -> Result<PlanStatus> {
-        self.instance(instance).await?;
-        let is_over = |live: Option<Instance>| match live {
-            None => Some(Err(Error::Refused(format!("instance {instance} is gone")))),
-            Some(live) => ended(&live).map(|plan| Ok(plan.clone())),
-        };
-        let Some(plan) = until(&self.api::<Instance>(), instance, limit, is_over).await?.transpose()? else {
-            let plan = self.instance(instance).await?.spec.plan_execution.plan_name;
-            return Err(Error::Refused(format!(
-                "plan {plan} of instance {instance} has not ended within {} s",
-                limit.as_secs()
-            )));
-        };
-        if plan.status == ExecutionStatus::FatalError {
-            return Err(Error::Refused(format!(
-                "plan {} of instance {instance} ended with {}: {}",
-                plan.name,
-                plan.status.as_str(),
-                plan.messages().join("; ")
-            )));
-        }
-        Ok(plan)
+    pub fn wait<'a>(&'a self, instance: &'a str, limit: Duration) -> BoxFuture<'a, Result<PlanStatus>> {
+        Box::pin(async move {
+            self.instance(instance).await?;
+            let is_over = |live: Option<Instance>| match live {
+                None => Some(Err(Error::Refused(format!("instance {instance} is gone")))),
+                Some(live) => ended(&live).map(|plan| Ok(plan.clone())),
+            };
+            let Some(plan) = until(&self.api::<Instance>(), instance, limit, is_over).await?.transpose()?
+            else {
+                let plan = self.instance(instance).await?.spec.plan_execution.plan_name;
+                return Err(Error::Refused(format!(
+                    "plan {plan} of instance {instance} has not ended within {} s",
+                    limit.as_secs()
+                )));
+            };
+            if plan.status == ExecutionStatus::FatalError {
+                return Err(Error::Refused(format!(
+                    "plan {} of instance {instance} ended with {}: {}",
+                    plan.name,
+                    plan.status.as_str(),
+                    plan.messages().join("; ")
+                )));
+            }
+            Ok(plan)
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use futures_util::future::LocalBoxFuture;
 use steersman_chart::{Chart, Dependency, Lock};
 
 use crate::cache::sha256;
@@ -66,43 +67,49 @@ impl<'a> Manager<'a> {
     }
 
     /// Fetches the newest charts that satisfy Chart.yaml, and writes down in the lock file which those are.
-    pub async fn update(&mut self) -> Result<(), Error> {
-        let chart = self.load()?;
-        let Some(wanted) = &chart.metadata().dependencies else { return Ok(()) };
-        let mut wanted = wanted.clone();
-        let sources = self.sources(&mut wanted)?;
-        self.refresh_indexes(&wanted, &sources).await?;
+    pub fn update(&mut self) -> LocalBoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let chart = self.load()?;
+            let Some(wanted) = &chart.metadata().dependencies else { return Ok(()) };
+            let mut wanted = wanted.clone();
+            let sources = self.sources(&mut wanted)?;
+            self.refresh_indexes(&wanted, &sources).await?;
 
-        let mut locked = self.resolve(&wanted, &sources).await?;
-        self.fill(&mut locked, &sources).await?;
-        let digest = lock::digest(&wanted, &locked);
-        if chart.lock().is_some_and(|lock| lock.digest == digest) {
-            return Ok(());
-        }
-        self.write_lock(&chart, digest, locked)
+            let mut locked = self.resolve(&wanted, &sources).await?;
+            self.fill(&mut locked, &sources).await?;
+            let digest = lock::digest(&wanted, &locked);
+            if chart.lock().is_some_and(|lock| lock.digest == digest) {
+                return Ok(());
+            }
+            self.write_lock(&chart, digest, locked)
+        })
     }
 
     /// Fetches the very charts that the lock file names; without one, does as [`Manager::update`].
-    pub async fn build(&mut self) -> Result<(), Error> {
-        let chart = self.load()?;
-        let Some(lock) = chart.lock() else { return self.update().await };
-        let mut wanted = chart.metadata().dependencies.clone().unwrap_or_default();
-        // Helm 2 took the digest before names of repositories were replaced by their URLs.
-        let old_digest = lock::helm2_digest(&wanted);
-        self.sources(&mut wanted)?;
-        let is_v1 = chart.metadata().api_version == "v1";
-        let in_sync =
-            lock::digest(&wanted, &lock.dependencies) == lock.digest || (is_v1 && old_digest == lock.digest);
-        if !in_sync {
-            return Err(match is_v1 {
-                true => Error::LockOutOfSync { lock: "requirements.lock", source_file: "requirements.yaml" },
-                false => Error::LockOutOfSync { lock: "Chart.lock", source_file: "Chart.yaml" },
-            });
-        }
-        let mut locked = lock.dependencies.clone();
-        let sources = self.sources(&mut locked)?;
-        self.refresh_indexes(&locked, &sources).await?;
-        self.fill(&mut locked, &sources).await
+    pub fn build(&mut self) -> LocalBoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let chart = self.load()?;
+            let Some(lock) = chart.lock() else { return self.update().await };
+            let mut wanted = chart.metadata().dependencies.clone().unwrap_or_default();
+            // Helm 2 took the digest before names of repositories were replaced by their URLs.
+            let old_digest = lock::helm2_digest(&wanted);
+            self.sources(&mut wanted)?;
+            let is_v1 = chart.metadata().api_version == "v1";
+            let in_sync = lock::digest(&wanted, &lock.dependencies) == lock.digest
+                || (is_v1 && old_digest == lock.digest);
+            if !in_sync {
+                return Err(match is_v1 {
+                    true => {
+                        Error::LockOutOfSync { lock: "requirements.lock", source_file: "requirements.yaml" }
+                    }
+                    false => Error::LockOutOfSync { lock: "Chart.lock", source_file: "Chart.yaml" },
+                });
+            }
+            let mut locked = lock.dependencies.clone();
+            let sources = self.sources(&mut locked)?;
+            self.refresh_indexes(&locked, &sources).await?;
+            self.fill(&mut locked, &sources).await
+        })
     }
 
     fn load(&self) -> Result<Chart, Error> {

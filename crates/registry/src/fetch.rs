@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use futures_util::future::BoxFuture;
+
 use crate::cache::sha256;
 use crate::oci::{self, OciReference, Pulled, Registry};
 use crate::{Access, Cache, Entry, Error, Index, Limits, Paths, Repositories, http, urls, write_atomically};
@@ -105,11 +107,18 @@ impl Fetcher {
     }
 
     /// Finds and fetches a chart.
-    pub async fn fetch(&self, request: &Request, access: &Access) -> Result<Fetched, Error> {
-        let place = self.locate(request, access).await?;
-        // An index may point into a registry: the version is in that reference then.
-        let version = if request.reference.starts_with(oci::SCHEME) { request.version.trim() } else { "" };
-        self.fetch_from(place, version, request.provenance).await
+    pub fn fetch<'a>(
+        &'a self,
+        request: &'a Request,
+        access: &'a Access,
+    ) -> BoxFuture<'a, Result<Fetched, Error>> {
+        Box::pin(async move {
+            let place = self.locate(request, access).await?;
+            // An index may point into a registry: the version is in that reference then.
+            let version =
+                if request.reference.starts_with(oci::SCHEME) { request.version.trim() } else { "" };
+            self.fetch_from(place, version, request.provenance).await
+        })
     }
 
     /// Fetches the chart that an entry in the index of `repository` stands for.
@@ -142,14 +151,18 @@ impl Fetcher {
     }
 
     /// Fetches any file by its URL, as `-f https://…` does.
-    pub async fn fetch_file(&self, url: &str) -> Result<Vec<u8>, Error> {
-        http::get(url, url, &Access::default(), &self.limits, self.limits.chart).await
+    pub fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
+        Box::pin(
+            async move { http::get(url, url, &Access::default(), &self.limits, self.limits.chart).await },
+        )
     }
 
     /// Fetches the index of the repository at `url`.
-    pub async fn index(&self, url: &str, access: &Access) -> Result<Index, Error> {
-        let (index, _) = self.raw_index(url, access).await?;
-        Ok(index)
+    pub fn index<'a>(&'a self, url: &'a str, access: &'a Access) -> BoxFuture<'a, Result<Index, Error>> {
+        Box::pin(async move {
+            let (index, _) = self.raw_index(url, access).await?;
+            Ok(index)
+        })
     }
 
     /// Fetches the index of an added repository, or of any under a made-up name, and keeps it where Helm does.

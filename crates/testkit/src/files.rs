@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use kube::Client;
 use tokio::time::Instant;
 
@@ -27,33 +28,35 @@ pub enum FileAssertion {
 ///
 /// # Errors
 /// Fails if a file cannot be read.
-pub async fn check_files(
+pub fn check_files<'a>(
     client: Client,
-    namespace: &str,
+    namespace: &'a str,
     timeout: Duration,
-    files: &[PathBuf],
+    files: &'a [PathBuf],
     assertion: FileAssertion,
-) -> Result<Vec<Failure>, LoadError> {
-    let mut documents = Vec::new();
-    for file in files {
-        documents.extend(load::from_path(Path::new(file))?);
-    }
-    let cluster = Cluster { client };
-    let surroundings = Surroundings {
-        namespace: namespace.to_owned(),
-        kubeconfig: PathBuf::new(),
-        working_directory: PathBuf::new(),
-        directory: PathBuf::new(),
-    };
-    let deadline = Instant::now() + timeout;
-    let mut failures = Vec::new();
-    for document in &documents {
-        let mut checker = Checker::new(&cluster, &surroundings, ListMatch::Exact);
-        let expectation = match assertion {
-            FileAssertion::Present => Expectation::Present(&document.value),
-            FileAssertion::Absent => Expectation::Absent(&document.value),
+) -> BoxFuture<'a, Result<Vec<Failure>, LoadError>> {
+    Box::pin(async move {
+        let mut documents = Vec::new();
+        for file in files {
+            documents.extend(load::from_path(Path::new(file))?);
+        }
+        let cluster = Cluster { client };
+        let surroundings = Surroundings {
+            namespace: namespace.to_owned(),
+            kubeconfig: PathBuf::new(),
+            working_directory: PathBuf::new(),
+            directory: PathBuf::new(),
         };
-        failures.extend(checker.until(deadline, expectation).await);
-    }
-    Ok(failures)
+        let deadline = Instant::now() + timeout;
+        let mut failures = Vec::new();
+        for document in &documents {
+            let mut checker = Checker::new(&cluster, &surroundings, ListMatch::Exact);
+            let expectation = match assertion {
+                FileAssertion::Present => Expectation::Present(&document.value),
+                FileAssertion::Absent => Expectation::Absent(&document.value),
+            };
+            failures.extend(checker.until(deadline, expectation).await);
+        }
+        Ok(failures)
+    })
 }

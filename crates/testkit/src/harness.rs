@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use futures_util::future::BoxFuture;
 use kube::Client;
 use serde_json::{Map, Value};
 use tokio::process::Child;
@@ -72,20 +73,22 @@ pub async fn run(client: Client, options: &Options, observer: Arc<dyn Observer>)
 ///
 /// # Errors
 /// As [`run`].
-pub async fn run_with(
+pub fn run_with(
     client: Client,
     options: &Options,
     observer: Arc<dyn Observer>,
     controls: Option<Arc<dyn Controls>>,
-) -> Result<Outcome, Error> {
-    let begun = Instant::now();
-    let harness = Harness { cluster: Cluster { client }, options, observer, controls };
-    let mut background = Vec::new();
-    let ran = harness.run(&mut background).await;
-    for child in background {
-        command::stop(child).await;
-    }
-    Ok(Outcome { name: options.suite.metadata.name.clone(), duration: begun.elapsed(), suites: ran? })
+) -> BoxFuture<'_, Result<Outcome, Error>> {
+    Box::pin(async move {
+        let begun = Instant::now();
+        let harness = Harness { cluster: Cluster { client }, options, observer, controls };
+        let mut background = Vec::new();
+        let ran = harness.run(&mut background).await;
+        for child in background {
+            command::stop(child).await;
+        }
+        Ok(Outcome { name: options.suite.metadata.name.clone(), duration: begun.elapsed(), suites: ran? })
+    })
 }
 
 struct Harness<'a> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdin};
@@ -49,43 +50,45 @@ impl PreparedPython {
     ///
     /// # Errors
     /// Fails if there is no Python with ansible-core, or it does not start.
-    pub async fn start(options: &RunnerOptions, directory: &Path) -> Result<Option<Self>> {
-        let package = Package::unpack()?;
-        let python = Python::find(options.python.as_deref(), &package).await?;
-        if options.cold || !python.is_tested() {
-            return Ok(None);
-        }
-        let failed = |source| Error::io(format!("{} does not start", python.program.display()), source);
-        let socket = package.path().join("prepared");
-        python.write(&description(&socket)).map_err(failed)?;
-        let mut process = command(&package, &python, options)
-            .args(["-m", "steersman_ansible", "prepare"])
-            .arg(&socket)
-            .current_dir(directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
-        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
-        };
-        let mut lines = BufReader::new(output).lines();
-        // The first line says that Ansible is imported.
-        if lines.next_line().await.map_err(failed)?.is_none() {
-            return Err(failed(std::io::Error::other("it ended while it imported Ansible")));
-        }
-        let servers = Arc::<Mutex<HashMap<u32, u32>>>::default();
-        let known = Arc::clone(&servers);
-        tokio::spawn(async move {
-            while let Ok(Some(line)) = lines.next_line().await {
-                if let Ok(Fork { operator, server }) = serde_json::from_str(&line) {
-                    known.lock().unwrap_or_else(PoisonError::into_inner).insert(operator, server);
-                }
+    pub fn start<'a>(options: &'a RunnerOptions, directory: &'a Path) -> BoxFuture<'a, Result<Option<Self>>> {
+        Box::pin(async move {
+            let package = Package::unpack()?;
+            let python = Python::find(options.python.as_deref(), &package).await?;
+            if options.cold || !python.is_tested() {
+                return Ok(None);
             }
-        });
-        Ok(Some(Self { socket, servers, _input: input, _process: process, _package: package }))
+            let failed = |source| Error::io(format!("{} does not start", python.program.display()), source);
+            let socket = package.path().join("prepared");
+            python.write(&description(&socket)).map_err(failed)?;
+            let mut process = command(&package, &python, options)
+                .args(["-m", "steersman_ansible", "prepare"])
+                .arg(&socket)
+                .current_dir(directory)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+                .map_err(failed)?;
+            let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+                return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
+            };
+            let mut lines = BufReader::new(output).lines();
+            // The first line says that Ansible is imported.
+            if lines.next_line().await.map_err(failed)?.is_none() {
+                return Err(failed(std::io::Error::other("it ended while it imported Ansible")));
+            }
+            let servers = Arc::<Mutex<HashMap<u32, u32>>>::default();
+            let known = Arc::clone(&servers);
+            tokio::spawn(async move {
+                while let Ok(Some(line)) = lines.next_line().await {
+                    if let Ok(Fork { operator, server }) = serde_json::from_str(&line) {
+                        known.lock().unwrap_or_else(PoisonError::into_inner).insert(operator, server);
+                    }
+                }
+            });
+            Ok(Some(Self { socket, servers, _input: input, _process: process, _package: package }))
+        })
     }
 
     /// Where operators ask for their fork servers: a Unix socket that only this user can reach.
