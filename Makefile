@@ -12,12 +12,10 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Use
-# Built once: without incremental files, debug lines and the commands that it does not need.
+# Built once and run once: tools/demo.toml says how, and the families of commands that it does not need are left out.
 .PHONY: demo
-demo: export CARGO_INCREMENTAL = 0
-demo: export CARGO_PROFILE_DEV_DEBUG = 0
 demo: ## Run the main job: a chart kept by an operator on an embedded cluster, until it is ready
-	$(CARGO) run --package steersman-cli --bin steer --no-default-features -- dev examples/minimart --until-ready
+	$(CARGO) run --config tools/demo.toml --package steersman-cli --bin steer --no-default-features -- dev examples/minimart --until-ready
 
 .PHONY: install
 install: ## Install `steer` into cargo's bin directory
