@@ -31,8 +31,8 @@ impl Environment {
         self
     }
 
-    /// Declares `authorizer`, whose checks a [`Value::authorizer`] decides, and `authorizer.requestResource`, which a
-    /// [`Value::resource_check`] stands for.
+    /// Declares `authorizer`, whose checks a [`Value::authorizer`](crate::Value::authorizer) decides, and `authorizer.requestResource`, which a
+    /// [`Value::resource_check`](crate::Value::resource_check) stands for.
     #[must_use]
     pub fn with_authorizer(self) -> Self {
         self.with("authorizer", Type::Opaque(authz::AUTHORIZER))
