@@ -16,7 +16,7 @@ use crate::metadata::{Metadata, base_name};
 use crate::options::RenderOptions;
 use crate::parallel;
 use crate::values::schema::Schema;
-use crate::values::{Data, FetchSchema, Table, Values, table_to_json};
+use crate::values::{Data, FetchSchema, Table, Values};
 
 /// How many sets of values a chart remembers the tree of.
 const REMEMBERED: usize = 8;
@@ -147,7 +147,7 @@ impl Prepared {
     ) {
         let node = self.tree.node(id);
         if let Some(schema) = self.schema(id, fetch)
-            && let Err(why) = schema.check(&table_to_json(values), warnings)
+            && let Err(why) = schema.check(values, warnings)
         {
             reasons.push_str(&format!("{}:\n{why}", node.name));
         }

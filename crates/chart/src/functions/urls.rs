@@ -70,10 +70,17 @@ pub(crate) struct Url {
     user: Option<User>,
     pub(crate) host: Vec<u8>,
     pub(crate) path: Vec<u8>,
+    /// The path as it was written, where that is not how it is escaped by default.
+    raw_path: Vec<u8>,
     query: Vec<u8>,
+    /// Whether there is a question mark with nothing after it.
+    force_query: bool,
+    /// Whether a path that begins with a slash follows the scheme, without `//`.
+    omit_host: bool,
     fragment: Vec<u8>,
 }
 
+#[derive(Clone)]
 struct User {
     name: Vec<u8>,
     password: Option<Vec<u8>>,
@@ -98,6 +105,8 @@ enum Part {
     Zone,
     User,
     Fragment,
+    /// A part of the path between two slashes.
+    Segment,
 }
 
 fn must_escape(byte: u8, part: Part) -> bool {
@@ -108,6 +117,7 @@ fn must_escape(byte: u8, part: Part) -> bool {
         Part::Host | Part::Zone => !b"!$&'()*+,;=:[]<>\"".contains(&byte),
         Part::Path => !b"$&+,/:;=@".contains(&byte),
         Part::User => !b"$&+,;=".contains(&byte),
+        Part::Segment => !b"$&+:=@".contains(&byte),
         Part::Fragment => !b"$&+,/:;=?@!()*".contains(&byte),
     }
 }
@@ -206,6 +216,7 @@ impl Url {
         url.scheme = scheme.to_ascii_lowercase();
         let (mut rest, query) = cut(rest, b'?');
         url.query = query.unwrap_or_default().to_vec();
+        url.force_query = query.is_some_and(<[u8]>::is_empty);
         if !rest.starts_with(b"/") {
             if !scheme.is_empty() {
                 url.opaque = rest.to_vec();
@@ -222,9 +233,67 @@ impl Url {
             let (authority, path) = authority.split_at_checked(end).unwrap_or((authority, &[]));
             rest = path;
             url.set_authority(authority)?;
+        } else {
+            url.omit_host = !scheme.is_empty() && rest.starts_with(b"/");
         }
-        url.path = unescape(rest, Part::Path)?;
+        url.set_path(rest)?;
         Ok(url)
+    }
+
+    fn set_path(&mut self, text: &[u8]) -> Result<(), String> {
+        self.path = unescape(text, Part::Path)?;
+        self.raw_path = if escape(&self.path, Part::Path) == text { Vec::new() } else { text.to_vec() };
+        Ok(())
+    }
+
+    /// `URL.EscapedPath`.
+    fn escaped_path(&self) -> Vec<u8> {
+        let valid = |b: &u8| b"!$&'()*+,;=:@[]%".contains(b) || !must_escape(*b, Part::Path);
+        if !self.raw_path.is_empty()
+            && self.raw_path.iter().all(valid)
+            && unescape(&self.raw_path, Part::Path).as_ref() == Ok(&self.path)
+        {
+            return self.raw_path.clone();
+        }
+        if self.path == b"*" { self.path.clone() } else { escape(&self.path, Part::Path) }
+    }
+
+    /// `URL.ResolveReference`, of a reference without a fragment.
+    pub(crate) fn resolve(&self, reference: Self) -> Self {
+        let mut url = reference;
+        let is_absolute = !url.scheme.is_empty();
+        let path = url.escaped_path();
+        if !is_absolute {
+            url.scheme.clone_from(&self.scheme);
+        }
+        if is_absolute || !url.host.is_empty() || url.user.is_some() {
+            url.set_resolved_path(&resolve_path(&path, b""));
+            if !is_absolute {
+                url.opaque.clone_from(&self.opaque);
+            }
+            return url;
+        }
+        if path.is_empty() && !url.force_query && url.query.is_empty() {
+            url.query.clone_from(&self.query);
+        }
+        if path.is_empty() && !self.opaque.is_empty() {
+            url.opaque.clone_from(&self.opaque);
+            return url;
+        }
+        url.host.clone_from(&self.host);
+        url.user.clone_from(&self.user);
+        url.set_resolved_path(&resolve_path(&self.escaped_path(), &path));
+        // As the validator of schemas corrects Go here.
+        url.opaque.clone_from(&self.opaque);
+        url
+    }
+
+    /// Go passes over an error here.
+    fn set_resolved_path(&mut self, path: &[u8]) {
+        if self.set_path(path).is_err() {
+            self.path.clear();
+            self.raw_path.clear();
+        }
     }
 
     fn set_authority(&mut self, authority: &[u8]) -> Result<(), String> {
@@ -244,7 +313,7 @@ impl Url {
     }
 
     /// `URL.String`.
-    fn text(&self) -> Vec<u8> {
+    pub(crate) fn text(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.scheme.is_empty() {
             out.extend_from_slice(&self.scheme);
@@ -253,7 +322,7 @@ impl Url {
         if self.opaque.is_empty() {
             if !self.host.is_empty()
                 || self.user.is_some()
-                || (!self.scheme.is_empty() && !self.path.is_empty())
+                || (!self.scheme.is_empty() && !self.path.is_empty() && !self.omit_host)
             {
                 out.extend_from_slice(b"//");
             }
@@ -262,7 +331,7 @@ impl Url {
                 out.push(b'@');
             }
             out.extend(escape(&self.host, Part::Host));
-            let path = if self.path == b"*" { self.path.clone() } else { escape(&self.path, Part::Path) };
+            let path = self.escaped_path();
             if !path.is_empty() && !path.starts_with(b"/") && !self.host.is_empty() {
                 out.push(b'/');
             }
@@ -274,7 +343,7 @@ impl Url {
         } else {
             out.extend_from_slice(&self.opaque);
         }
-        if !self.query.is_empty() {
+        if self.force_query || !self.query.is_empty() {
             out.push(b'?');
             out.extend_from_slice(&self.query);
         }
@@ -284,6 +353,60 @@ impl Url {
         }
         out
     }
+}
+
+/// Go's `url.PathUnescape`; the error is Go's text.
+pub(crate) fn path_unescape(text: &[u8]) -> Result<Vec<u8>, String> {
+    unescape(text, Part::Segment)
+}
+
+/// Go's `url.PathEscape`.
+pub(crate) fn path_escape(text: &[u8]) -> Vec<u8> {
+    escape(text, Part::Segment)
+}
+
+/// A path relative to a base's, with the dots in it followed.
+fn resolve_path(base: &[u8], reference: &[u8]) -> Vec<u8> {
+    let full = match reference.first() {
+        None => base.to_vec(),
+        Some(b'/') => reference.to_vec(),
+        Some(_) => {
+            let end = memchr::memrchr(b'/', base).map_or(0, |at| at + 1);
+            [base.get(..end).unwrap_or_default(), reference].concat()
+        }
+    };
+    if full.is_empty() {
+        return full;
+    }
+    let mut path = vec![b'/'];
+    let mut is_first = true;
+    let mut last: &[u8] = b"";
+    for part in full.split(|b| *b == b'/') {
+        last = part;
+        match part {
+            b"." => is_first = false,
+            b".." => {
+                let end = memchr::memrchr(b'/', path.get(1..).unwrap_or_default()).map_or(1, |at| at + 1);
+                path.truncate(end);
+                is_first = path.len() == 1;
+            }
+            _ => {
+                if !is_first {
+                    path.push(b'/');
+                }
+                path.extend_from_slice(part);
+                is_first = false;
+            }
+        }
+    }
+    if matches!(last, b"." | b"..") {
+        path.push(b'/');
+    }
+    // It begins with a slash of its own.
+    if path.get(1) == Some(&b'/') {
+        path.remove(0);
+    }
+    path
 }
 
 fn split_scheme(text: &[u8]) -> Result<(&[u8], &[u8]), String> {

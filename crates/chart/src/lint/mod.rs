@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::load::{self, io_error};
 use crate::values::coalesce::{Nulls, coalesce_tables};
 use crate::values::schema::Schema;
-use crate::values::{MAX_DEPTH, Values, from_map, table_to_json, to_map};
+use crate::values::{MAX_DEPTH, Values, from_map, to_map};
 use crate::yaml;
 
 /// How bad something is.
@@ -182,7 +182,7 @@ fn check_values(source: &Source, overrides: &Values) -> Result<(), String> {
     coalesce_tables(&coalesced, &to_map(&values), Nulls::Delete, &mut Vec::new());
     match source.read("values.schema.json") {
         Ok(schema) if !schema.is_empty() => {
-            let values = table_to_json(&from_map(&coalesced, MAX_DEPTH));
+            let values = from_map(&coalesced, MAX_DEPTH);
             Schema::compile(&schema, None).check(&values, &mut Vec::new())
         }
         _ => Ok(()),

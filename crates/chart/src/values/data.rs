@@ -140,7 +140,7 @@ impl From<&Data> for serde_json::Value {
     }
 }
 
-pub(crate) fn table_to_json(table: &Table) -> serde_json::Value {
+pub(super) fn table_to_json(table: &Table) -> serde_json::Value {
     let entries = table.iter().map(|(key, data)| (key.to_str_lossy().into_owned(), data.into()));
     serde_json::Value::Object(entries.collect())
 }

@@ -2,20 +2,15 @@
 
 pub(crate) mod coalesce;
 mod data;
-mod documents;
-mod explain;
-mod format;
 mod go_list;
 mod literal;
-mod metaschema;
 mod options;
-mod plain;
 pub(crate) mod schema;
 mod strvals;
-mod words;
 
 pub use data::{Data, Table};
-pub(crate) use data::{MAX_DEPTH, from_map, table_to_json, to_map};
+pub(crate) use data::{MAX_DEPTH, from_map, to_map};
+use data::table_to_json;
 pub use options::{ReadFile, ValueOptions};
 pub use schema::FetchSchema;
 

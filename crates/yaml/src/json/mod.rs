@@ -8,6 +8,28 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 
+/// A type that JSON is read into, made from the inside out.
+pub trait FromJson: Sized {
+    /// `null`.
+    fn null() -> Self;
+    /// `true` or `false`.
+    fn bool(value: bool) -> Self;
+    /// A number as it is written; `None` if it is out of range.
+    fn number(text: &str) -> Option<Self>;
+    /// A string.
+    fn string(text: String) -> Self;
+    /// An array.
+    fn array(items: Vec<Self>) -> Self;
+    /// An object, in the order of the text; of repeated keys the last one counts.
+    fn object(entries: Vec<(String, Self)>) -> Self;
+}
+
+/// As [`from_slice`], into a type that decides itself how numbers are kept.
+pub fn read_from_slice<T: FromJson>(bytes: &[u8]) -> Result<T, Error> {
+    let (value, out_of_range) = read::from_slice(bytes)?;
+    out_of_range.map_or(Ok(value), Err)
+}
+
 /// Reads JSON as `json.Unmarshal` does where no type is asked for: every number is an `f64`, of repeated keys the last one
 /// counts, and what is no UTF-8 or a lone surrogate becomes U+FFFD.
 pub fn from_slice(bytes: &[u8]) -> Result<Value, Error> {
@@ -22,14 +44,14 @@ pub fn from_str(text: &str) -> Result<Value, Error> {
 
 /// Reads JSON into a `map[string]interface {}`: `null` gives an empty one, anything but an object is an error.
 pub fn object_from_slice(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
-    let (value, out_of_range) = read::from_slice(bytes)?;
+    let (value, out_of_range) = read::from_slice::<Value>(bytes)?;
     let object = into_object(value)?;
     out_of_range.map_or(Ok(object), Err)
 }
 
 /// Reads JSON into an `[]interface {}`: `null` gives an empty one, anything but an array is an error.
 pub fn array_from_slice(bytes: &[u8]) -> Result<Vec<Value>, Error> {
-    let (value, out_of_range) = read::from_slice(bytes)?;
+    let (value, out_of_range) = read::from_slice::<Value>(bytes)?;
     let array = into_array(value)?;
     out_of_range.map_or(Ok(array), Err)
 }

@@ -1,11 +1,13 @@
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 use steersman_gostd::unicode;
+
+use super::FromJson;
 
 use crate::{Error, compose::MAX_DEPTH, go};
 
 /// Reads a value, and gives what Go says of the first number in it that is too large. Such problems come after those of grammar,
 /// which Go checks for the whole text beforehand, and after that of a value which is not of the type asked for.
-pub(super) fn from_slice(bytes: &[u8]) -> Result<(Value, Option<Error>), Error> {
+pub(super) fn from_slice<T: FromJson>(bytes: &[u8]) -> Result<(T, Option<Error>), Error> {
     let mut reader = Reader { bytes, pos: 0, depth: 0, out_of_range: None };
     reader.skip_space();
     let value = reader.value()?;
@@ -14,6 +16,32 @@ pub(super) fn from_slice(bytes: &[u8]) -> Result<(Value, Option<Error>), Error> 
         return Err(reader.unexpected("after top-level value"));
     }
     Ok((value, reader.out_of_range))
+}
+
+impl FromJson for Value {
+    fn null() -> Self {
+        Value::Null
+    }
+
+    fn bool(value: bool) -> Self {
+        Value::Bool(value)
+    }
+
+    fn number(text: &str) -> Option<Self> {
+        text.parse().ok().and_then(Number::from_f64).map(Value::Number)
+    }
+
+    fn string(text: String) -> Self {
+        Value::String(text)
+    }
+
+    fn array(items: Vec<Self>) -> Self {
+        Value::Array(items)
+    }
+
+    fn object(entries: Vec<(String, Self)>) -> Self {
+        Value::Object(entries.into_iter().collect())
+    }
 }
 
 struct Reader<'a> {
@@ -57,20 +85,20 @@ impl Reader<'_> {
         Some(byte)
     }
 
-    fn value(&mut self) -> Result<Value, Error> {
+    fn value<T: FromJson>(&mut self) -> Result<T, Error> {
         match self.peek() {
             Some(b'{') => self.nested(Self::object),
             Some(b'[') => self.nested(Self::array),
-            Some(b'"') => self.string().map(Value::String),
-            Some(b't') => self.word("true", Value::Bool(true)),
-            Some(b'f') => self.word("false", Value::Bool(false)),
-            Some(b'n') => self.word("null", Value::Null),
+            Some(b'"') => self.string().map(T::string),
+            Some(b't') => self.word("true").map(|()| T::bool(true)),
+            Some(b'f') => self.word("false").map(|()| T::bool(false)),
+            Some(b'n') => self.word("null").map(|()| T::null()),
             Some(b'-' | b'0'..=b'9') => self.number(),
             _ => Err(self.unexpected("looking for beginning of value")),
         }
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Error>) -> Result<Value, Error> {
+    fn nested<T>(&mut self, read: fn(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         self.depth += 1;
         self.pos += 1;
         if self.depth > MAX_DEPTH {
@@ -82,11 +110,11 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn object(&mut self) -> Result<Value, Error> {
-        let mut object = Map::new();
+    fn object<T: FromJson>(&mut self) -> Result<T, Error> {
+        let mut entries = Vec::new();
         if self.peek() == Some(b'}') {
             self.pos += 1;
-            return Ok(Value::Object(object));
+            return Ok(T::object(entries));
         }
         loop {
             if self.peek() != Some(b'"') {
@@ -97,10 +125,10 @@ impl Reader<'_> {
             self.take(|byte| byte == b':').ok_or_else(|| self.unexpected("after object key"))?;
             self.skip_space();
             let value = self.value()?;
-            object.insert(key, value);
+            entries.push((key, value));
             self.skip_space();
             match self.take(|byte| matches!(byte, b',' | b'}')) {
-                Some(b'}') => return Ok(Value::Object(object)),
+                Some(b'}') => return Ok(T::object(entries)),
                 Some(_) => {}
                 None => return Err(self.unexpected("after object key:value pair")),
             }
@@ -108,17 +136,17 @@ impl Reader<'_> {
         }
     }
 
-    fn array(&mut self) -> Result<Value, Error> {
+    fn array<T: FromJson>(&mut self) -> Result<T, Error> {
         let mut array = Vec::new();
         if self.peek() == Some(b']') {
             self.pos += 1;
-            return Ok(Value::Array(array));
+            return Ok(T::array(array));
         }
         loop {
             array.push(self.value()?);
             self.skip_space();
             match self.take(|byte| matches!(byte, b',' | b']')) {
-                Some(b']') => return Ok(Value::Array(array)),
+                Some(b']') => return Ok(T::array(array)),
                 Some(_) => {}
                 None => return Err(self.unexpected("after array element")),
             }
@@ -126,7 +154,7 @@ impl Reader<'_> {
         }
     }
 
-    fn word(&mut self, word: &str, value: Value) -> Result<Value, Error> {
+    fn word(&mut self, word: &str) -> Result<(), Error> {
         for expected in word.bytes() {
             if self.take(|byte| byte == expected).is_none() {
                 return Err(
@@ -134,7 +162,7 @@ impl Reader<'_> {
                 );
             }
         }
-        Ok(value)
+        Ok(())
     }
 
     fn digit(&mut self, context: &str) -> Result<u8, Error> {
@@ -145,7 +173,7 @@ impl Reader<'_> {
         while self.take(|byte| byte.is_ascii_digit()).is_some() {}
     }
 
-    fn number(&mut self) -> Result<Value, Error> {
+    fn number<T: FromJson>(&mut self) -> Result<T, Error> {
         let start = self.pos;
         if self.peek() == Some(b'-') {
             self.pos += 1;
@@ -172,14 +200,11 @@ impl Reader<'_> {
             .get(start..self.pos)
             .and_then(|text| std::str::from_utf8(text).ok())
             .unwrap_or_default();
-        match text.parse().ok().and_then(Number::from_f64) {
-            Some(number) => Ok(Value::Number(number)),
-            None => {
-                let problem = format!("json: cannot unmarshal number {text} into Go value of type float64");
-                self.out_of_range.get_or_insert(Error::Type(problem));
-                Ok(Value::Number(0.into()))
-            }
-        }
+        Ok(T::number(text).unwrap_or_else(|| {
+            let problem = format!("json: cannot unmarshal number {text} into Go value of type float64");
+            self.out_of_range.get_or_insert(Error::Type(problem));
+            T::number("0").unwrap_or_else(T::null)
+        }))
     }
 
     fn string(&mut self) -> Result<String, Error> {

@@ -1,43 +1,48 @@
-//! What `format` asks of a text, and what is wrong with one, in the words of the validator that Helm uses.
-//!
-//! The `jsonschema` crate has formats too, and takes and refuses other texts.
+//! `format`: what each name asks of a text, and what is wrong with one, in the words of Go's santhosh-tekuri/jsonschema.
 
 use steersman_gostd::{netip, strconv};
 
 use crate::functions::{layout, regexes, urls};
 use crate::gofmt::quote_rune;
 
-/// The formats that mean something, and what each asks; any other is met by every text.
-pub(super) const KNOWN: &[(&str, Check)] = &[
-    ("date", date),
-    ("date-time", date_time),
-    ("duration", duration),
-    ("email", email),
-    ("hostname", hostname),
-    ("ipv4", ipv4),
-    ("ipv6", ipv6),
-    ("iri", uri),
-    ("iri-reference", uri_reference),
-    ("json-pointer", json_pointer),
-    ("period", period),
-    ("regex", regexes::check),
-    ("relative-json-pointer", relative_json_pointer),
-    ("semver", semver),
-    ("time", time),
-    ("uri", uri),
-    ("uri-reference", uri_reference),
-    ("uri-template", uri_template),
-    ("uuid", uuid),
+/// A format that is checked.
+#[derive(Debug)]
+pub(super) struct Format {
+    pub(super) name: &'static str,
+    /// Says what is wrong with a text.
+    pub(super) check: Check,
+}
+
+/// The formats that are checked; any other is met by every text.
+const KNOWN: &[Format] = &[
+    Format { name: "date", check: date },
+    Format { name: "date-time", check: date_time },
+    Format { name: "duration", check: duration },
+    Format { name: "email", check: email },
+    Format { name: "hostname", check: hostname },
+    Format { name: "ipv4", check: ipv4 },
+    Format { name: "ipv6", check: ipv6 },
+    Format { name: "iri", check: uri },
+    Format { name: "iri-reference", check: uri_reference },
+    Format { name: "json-pointer", check: json_pointer },
+    Format { name: "period", check: period },
+    Format { name: "regex", check: regexes::check },
+    Format { name: "relative-json-pointer", check: relative_json_pointer },
+    Format { name: "semver", check: semver },
+    Format { name: "time", check: time },
+    Format { name: "uri", check: uri },
+    Format { name: "uri-reference", check: uri_reference },
+    Format { name: "uri-template", check: uri_template },
+    Format { name: "uuid", check: uuid },
 ];
 
-/// Why a text is not of a format; `None` if it is.
-pub(super) fn problem(format: &str, text: &str) -> Option<String> {
-    let (_, check) = KNOWN.iter().find(|(name, _)| *name == format)?;
-    check(text).err()
+/// The format of that name, if it is checked.
+pub(super) fn find(name: &str) -> Option<&'static Format> {
+    KNOWN.iter().find(|format| format.name == name)
 }
 
 /// Says what is wrong with a text, if anything is.
-type Check = fn(&str) -> Checked;
+pub(super) type Check = fn(&str) -> Checked;
 type Checked = Result<(), String>;
 
 /// Fails with a message unless something holds.
@@ -323,7 +328,7 @@ fn semver(text: &str) -> Checked {
 
 #[cfg(test)]
 mod tests {
-    use super::problem;
+    use super::find;
 
     #[test]
     fn texts_are_judged_as_by_helm() {
@@ -355,7 +360,8 @@ mod tests {
             ("unheard-of", "anything", None),
         ];
         for (format, text, expected) in cases {
-            assert_eq!(problem(format, text).as_deref(), expected, "{format} {text}");
+            let problem = find(format).and_then(|format| (format.check)(text).err());
+            assert_eq!(problem.as_deref(), expected, "{format} {text}");
         }
     }
 }

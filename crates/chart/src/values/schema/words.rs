@@ -1,17 +1,22 @@
 //! How the validator that Helm uses prints values and numbers.
 
-use serde_json::Value as Json;
-
+use super::node::Node;
 use crate::gofmt;
 
 /// A value as Go prints it, strings quoted.
-pub(super) fn display(value: &Json) -> String {
+pub(super) fn display(value: &Node) -> String {
     match value {
-        Json::Null => "<nil>".into(),
-        Json::String(text) => quote(text),
-        Json::Array(_) | Json::Object(_) => "value".into(),
-        other => other.to_string(),
+        Node::Null => "<nil>".into(),
+        Node::Bool(value) => value.to_string(),
+        Node::Number(number) => number.to_string(),
+        Node::String(text) => quote(text),
+        Node::Array(_) | Node::Object(_) => "value".into(),
     }
+}
+
+/// The names quoted, with commas between them.
+pub(super) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().map(quote).collect::<Vec<_>>().join(", ")
 }
 
 /// Go's quoting, with single quotes outside.
@@ -22,9 +27,9 @@ pub(super) fn quote(text: impl AsRef<str>) -> String {
 }
 
 /// A whole number in English: with commas between thousands.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
+pub(super) fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = if number < 0 { "-".to_owned() } else { String::new() };
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
@@ -36,6 +41,9 @@ pub(super) fn grouped(number: u64) -> String {
 
 /// A number in English: large and small ones as powers of ten.
 pub(super) fn float(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "∞" } else { "-∞" }.to_owned();
+    }
     let scientific = format!("{number:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();

@@ -1,0 +1,233 @@
+//! Compiles a schema and everything that it refers to.
+//!
+//! The order is that of Go's santhosh-tekuri/jsonschema, which Helm uses: breadth first from the root, so that of several
+//! problems the same one is reported.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::draft::{Dialect, Draft};
+use super::loader::Loader;
+use super::metaschema;
+use super::node::{Node, Object};
+use super::resource::{DocumentId, Documents, PlaceId, Target};
+use super::subschema::{SchemaId, Subschema};
+
+/// A schema and all that it refers to, with the documents that they are in.
+pub(super) struct Compiled {
+    pub(super) schemas: Vec<Subschema>,
+    pub(super) documents: Documents,
+}
+
+/// What a compiled schema is made of.
+enum Pending {
+    Place(PlaceId),
+    /// A pointer to nothing: a problem once its turn comes.
+    Missing(String),
+}
+
+/// A compile in progress.
+pub(super) struct Compiler<'a, 'l> {
+    loader: &'a mut Loader<'l>,
+    pub(super) documents: Documents,
+    pending: Vec<Pending>,
+    /// By place.
+    known: HashMap<PlaceId, SchemaId>,
+    schemas: Vec<Subschema>,
+    checkers: metaschema::Checkers,
+    mode: Mode,
+}
+
+/// What is compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A schema, which has to meet its metaschema.
+    Schema,
+    /// A metaschema: it is taken to be right, and asserts formats in every draft.
+    Metaschema,
+}
+
+impl<'a, 'l> Compiler<'a, 'l> {
+    pub(super) fn new(loader: &'a mut Loader<'l>, mode: Mode) -> Self {
+        Self {
+            loader,
+            documents: Documents::default(),
+            pending: Vec::new(),
+            known: HashMap::new(),
+            schemas: Vec::new(),
+            checkers: metaschema::Checkers::default(),
+            mode,
+        }
+    }
+
+    /// Compiles the schema at that URL, and gives its index.
+    pub(super) fn compile(&mut self, url: &str) -> Result<SchemaId, String> {
+        let document = self.open(url)?;
+        let root = self.enqueue(self.documents.root(document));
+        while let Some(pending) = self.pending.get(self.schemas.len()) {
+            match pending {
+                Pending::Missing(problem) => return Err(problem.clone()),
+                Pending::Place(place) => {
+                    let schema = self.compile_place(*place)?;
+                    self.schemas.push(schema);
+                }
+            }
+        }
+        Ok(root)
+    }
+
+    pub(super) fn finish(self) -> Compiled {
+        Compiled { schemas: self.schemas, documents: self.documents }
+    }
+
+    /// The document at that URL, checked against its metaschema if it is new.
+    fn open(&mut self, url: &str) -> Result<DocumentId, String> {
+        let (document, is_new) = self.documents.get_or_load(url, self.loader)?;
+        if is_new && !url.starts_with("http://json-schema.org/") && !url.starts_with("https://json-schema.org/")
+        {
+            self.check(self.documents.root(document))?;
+        }
+        Ok(document)
+    }
+
+    /// Checks a schema against its metaschema.
+    fn check(&mut self, place: PlaceId) -> Result<(), String> {
+        if self.mode == Mode::Metaschema {
+            return Ok(());
+        }
+        let checker = self.checkers.of(&self.documents, place);
+        metaschema::check(&self.documents, place, &checker)
+    }
+
+    /// The index of the schema at a place.
+    pub(super) fn enqueue(&mut self, place: PlaceId) -> SchemaId {
+        let next = SchemaId(self.pending.len());
+        *self.known.entry(place).or_insert_with(|| {
+            self.pending.push(Pending::Place(place));
+            next
+        })
+    }
+
+    fn enqueue_target(&mut self, target: Target) -> SchemaId {
+        let place = match target {
+            Target::Place(place) => Ok(place),
+            Target::Pointer(start, pointer) => self.documents.follow(start, &pointer),
+        };
+        match place {
+            Ok(place) => self.enqueue(place),
+            Err(problem) => {
+                self.pending.push(Pending::Missing(problem));
+                SchemaId(self.pending.len() - 1)
+            }
+        }
+    }
+
+    fn compile_place(&mut self, place: PlaceId) -> Result<Subschema, String> {
+        if !self.documents.is_collected(place) {
+            self.documents.add_subschema(place, self.loader)?;
+            self.check(place)?;
+        }
+        let (root, resource) = self.documents.resource(place);
+        let (dialect, base) = (resource.dialect.clone(), Arc::clone(&resource.id));
+        let anchors: Vec<(String, PlaceId)> = match root == place && dialect.draft >= Draft::V2020 {
+            true => resource.dynamic_anchors.iter().map(|(name, at)| (name.clone(), *at)).collect(),
+            false => Vec::new(),
+        };
+        let resource = self.enqueue(root);
+        let mut schema = Subschema::new(dialect.draft, Some(place), resource);
+        schema.dynamic_anchors =
+            anchors.into_iter().map(|(name, anchored)| (name, self.enqueue(anchored))).collect();
+        match self.documents.node(place).clone() {
+            Node::Bool(answer) => schema.always = Some(answer),
+            Node::Object(object) if object.is_empty() => schema.always = Some(true),
+            Node::Object(object) => {
+                let asserts_format = self.mode == Mode::Metaschema || dialect.asserts_format();
+                let mut keywords = Keywords {
+                    compiler: self,
+                    object: &object,
+                    place,
+                    dialect: &dialect,
+                    base: &base,
+                    asserts_format,
+                };
+                keywords.compile(&mut schema)?;
+            }
+            _ => {}
+        }
+        Ok(schema)
+    }
+
+    /// The schema that a reference names.
+    fn enqueue_reference(
+        &mut self,
+        place: PlaceId,
+        base: &str,
+        reference: &str,
+    ) -> Result<SchemaId, String> {
+        let address = super::url::join(base, reference)?;
+        let document = self.documents.document_of(place);
+        let target = match self.documents.resolve_within(document, &address) {
+            Some(target) => target?,
+            None => {
+                let document = self.open(&address.url)?;
+                self.documents.resolve_fragment(self.documents.root(document), &address.fragment)?
+            }
+        };
+        Ok(self.enqueue_target(target))
+    }
+}
+
+/// A schema whose keywords are being decoded.
+pub(super) struct Keywords<'c, 'a, 'l> {
+    compiler: &'c mut Compiler<'a, 'l>,
+    pub(super) object: &'c Object,
+    place: PlaceId,
+    pub(super) dialect: &'c Dialect,
+    base: &'c str,
+    pub(super) asserts_format: bool,
+}
+
+impl Keywords<'_, '_, '_> {
+    /// The address of a keyword, as errors show it.
+    pub(super) fn location(&self, keyword: &str) -> String {
+        format!("{}/{}", self.compiler.documents.location(self.place), super::url::encode(keyword))
+    }
+
+    fn subschema(&mut self, keyword: &str, token: Option<&str>) -> Option<SchemaId> {
+        let place = self.compiler.documents.child(self.place, keyword)?;
+        let place = match token {
+            Some(token) => self.compiler.documents.child(place, token)?,
+            None => place,
+        };
+        Some(self.compiler.enqueue(place))
+    }
+
+    /// The schema under a keyword.
+    pub(super) fn one(&mut self, keyword: &str) -> Option<SchemaId> {
+        self.subschema(keyword, None)
+    }
+
+    /// The schema under a keyword and a key of its object.
+    pub(super) fn member(&mut self, keyword: &str, key: &str) -> Option<SchemaId> {
+        self.subschema(keyword, Some(key))
+    }
+
+    /// The schemas in the array under a keyword.
+    pub(super) fn items(&mut self, keyword: &str) -> Vec<SchemaId> {
+        let count = self.object.get(keyword).and_then(Node::as_array).map_or(0, <[Node]>::len);
+        (0..count).filter_map(|index| self.subschema(keyword, Some(&index.to_string()))).collect()
+    }
+
+    /// The schemas in the object under a keyword.
+    pub(super) fn members(&mut self, keyword: &str) -> Vec<(String, SchemaId)> {
+        let object = self.object;
+        let members = object.get(keyword).and_then(Node::as_object).into_iter().flatten();
+        members.filter_map(|(key, _)| Some((key.clone(), self.member(keyword, key)?))).collect()
+    }
+
+    /// The schema that a keyword refers to.
+    pub(super) fn reference(&mut self, keyword: &str) -> Result<Option<SchemaId>, String> {
+        let Some(reference) = self.object.get(keyword).and_then(Node::as_str) else { return Ok(None) };
+        self.compiler.enqueue_reference(self.place, self.base, reference).map(Some)
+    }
+}

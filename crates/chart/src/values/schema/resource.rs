@@ -1,0 +1,439 @@
+//! Documents with the schema resources in them: what has an address of its own, and the anchors within it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::deeper;
+use super::draft::{Dialect, Draft, LATEST, Shape};
+use super::loader::Loader;
+use super::node::{Node, Object};
+use super::url::{Address, encode, escape_token, join, quote, split_fragment, unescape_token};
+
+/// A value in one of the documents, by the way there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PlaceId(usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct DocumentId(usize);
+
+struct Place {
+    document: DocumentId,
+    parent: Option<(PlaceId, Arc<str>)>,
+    children: BTreeMap<Arc<str>, PlaceId>,
+    node: Node,
+}
+
+/// A document that was loaded.
+struct Document {
+    url: String,
+    root: PlaceId,
+    resources: HashMap<PlaceId, Resource>,
+    by_id: HashMap<Arc<str>, PlaceId>,
+    /// The places whose resources and anchors are known.
+    collected: HashSet<PlaceId>,
+}
+
+/// A schema with an address, and what is in it as far as no further resource begins.
+pub(super) struct Resource {
+    pub(super) id: Arc<str>,
+    pub(super) dialect: Dialect,
+    pub(super) anchors: BTreeMap<String, PlaceId>,
+    pub(super) dynamic_anchors: BTreeMap<String, PlaceId>,
+}
+
+impl Resource {
+    fn new(id: Arc<str>, dialect: Dialect) -> Self {
+        Self { id, dialect, anchors: BTreeMap::new(), dynamic_anchors: BTreeMap::new() }
+    }
+}
+
+/// All documents that were loaded, and the places in them that were looked at.
+#[derive(Default)]
+pub(super) struct Documents {
+    documents: Vec<Document>,
+    by_url: HashMap<String, DocumentId>,
+    places: Vec<Place>,
+}
+
+impl Documents {
+    #[expect(clippy::indexing_slicing, reason = "ids are made here alone")]
+    fn place(&self, id: PlaceId) -> &Place {
+        &self.places[id.0]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "ids are made here alone")]
+    fn document(&self, id: DocumentId) -> &Document {
+        &self.documents[id.0]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "ids are made here alone")]
+    fn document_mut(&mut self, id: DocumentId) -> &mut Document {
+        &mut self.documents[id.0]
+    }
+
+    pub(super) fn node(&self, place: PlaceId) -> &Node {
+        &self.place(place).node
+    }
+
+    pub(super) fn parent(&self, place: PlaceId) -> Option<(PlaceId, &Arc<str>)> {
+        self.place(place).parent.as_ref().map(|(parent, token)| (*parent, token))
+    }
+
+    pub(super) fn root(&self, document: DocumentId) -> PlaceId {
+        self.document(document).root
+    }
+
+    pub(super) fn document_of(&self, place: PlaceId) -> DocumentId {
+        self.place(place).document
+    }
+
+    pub(super) fn resources(&self, document: DocumentId) -> impl Iterator<Item = (PlaceId, &Resource)> {
+        self.document(document).resources.iter().map(|(place, resource)| (*place, resource))
+    }
+
+    /// How many resources a document has; they only become more.
+    pub(super) fn resource_count(&self, document: DocumentId) -> usize {
+        self.document(document).resources.len()
+    }
+
+    pub(super) fn is_collected(&self, place: PlaceId) -> bool {
+        self.document(self.document_of(place)).collected.contains(&place)
+    }
+
+    /// The child of that token, if a value is there.
+    pub(super) fn child(&mut self, place: PlaceId, token: &str) -> Option<PlaceId> {
+        if let Some(child) = self.known_child(place, token) {
+            return Some(child);
+        }
+        let node = match &self.place(place).node {
+            Node::Object(object) => object.get(token)?.clone(),
+            Node::Array(items) => {
+                let index = steersman_gostd::strconv::atoi(token.as_bytes()).ok()?;
+                items.get(usize::try_from(index).ok()?)?.clone()
+            }
+            _ => return None,
+        };
+        let token: Arc<str> = token.into();
+        let document = self.document_of(place);
+        let id = self.add_place(document, Some((place, Arc::clone(&token))), node);
+        if let Some(parent) = self.places.get_mut(place.0) {
+            parent.children.insert(token, id);
+        }
+        Some(id)
+    }
+
+    /// The child of that token, if it was looked at before.
+    pub(super) fn known_child(&self, place: PlaceId, token: &str) -> Option<PlaceId> {
+        self.place(place).children.get(token).copied()
+    }
+
+    fn add_place(
+        &mut self,
+        document: DocumentId,
+        parent: Option<(PlaceId, Arc<str>)>,
+        node: Node,
+    ) -> PlaceId {
+        self.places.push(Place { document, parent, children: BTreeMap::new(), node });
+        PlaceId(self.places.len() - 1)
+    }
+
+    /// The JSON pointer of a place.
+    pub(super) fn pointer(&self, place: PlaceId) -> String {
+        let mut tokens = Vec::new();
+        let mut at = place;
+        while let Some((parent, token)) = self.parent(at) {
+            tokens.push(format!("/{}", escape_token(token)));
+            at = parent;
+        }
+        tokens.reverse();
+        tokens.concat()
+    }
+
+    /// The address of a place, as errors show it.
+    pub(super) fn location(&self, place: PlaceId) -> String {
+        let document = self.document(self.document_of(place));
+        format!("{}#{}", document.url, encode(&self.pointer(place)))
+    }
+
+    /// The resource that a place is in.
+    pub(super) fn resource(&self, place: PlaceId) -> (PlaceId, &Resource) {
+        let document = self.document(self.document_of(place));
+        let mut at = place;
+        loop {
+            if let Some(resource) = document.resources.get(&at) {
+                return (at, resource);
+            }
+            match self.parent(at) {
+                Some((parent, _)) => at = parent,
+                None => unreachable!("every document has a resource at its root"),
+            }
+        }
+    }
+
+    /// The document at a URL, loaded if it is not yet there; `true` if it was loaded now.
+    pub(super) fn get_or_load(
+        &mut self,
+        url: &str,
+        loader: &mut Loader<'_>,
+    ) -> Result<(DocumentId, bool), String> {
+        if let Some(id) = self.by_url.get(url) {
+            return Ok((*id, false));
+        }
+        let node = loader.load(url)?;
+        let id = DocumentId(self.documents.len());
+        let root = self.add_place(id, None, node);
+        self.documents.push(Document {
+            url: url.to_owned(),
+            root,
+            resources: HashMap::new(),
+            by_id: HashMap::new(),
+            collected: HashSet::new(),
+        });
+        self.collect(root, &url.into(), &LATEST.into(), loader)?;
+        self.by_url.insert(url.to_owned(), id);
+        Ok((id, true))
+    }
+
+    /// The place in the same document that an address names; `None` if it is not in this document.
+    pub(super) fn resolve_within(
+        &self,
+        document: DocumentId,
+        address: &Address,
+    ) -> Option<Result<Target, String>> {
+        let document = self.document(document);
+        let resource = if address.url == document.url {
+            document.root
+        } else {
+            *document.by_id.get(address.url.as_str())?
+        };
+        Some(self.resolve_fragment(resource, &address.fragment))
+    }
+
+    /// What a fragment names in a resource.
+    pub(super) fn resolve_fragment(&self, resource: PlaceId, fragment: &str) -> Result<Target, String> {
+        if fragment.is_empty() || fragment.starts_with('/') {
+            return Ok(Target::Pointer(resource, fragment.to_owned()));
+        }
+        let (_, found) = self.resource(resource);
+        found.anchors.get(fragment).map(|place| Target::Place(*place)).ok_or_else(|| {
+            let reference = format!("{}#{}", found.id, encode(fragment));
+            let url = &self.document(self.document_of(resource)).url;
+            format!("anchor in {} not found in schema {}", quote(&reference), quote(url))
+        })
+    }
+
+    /// Follows a JSON pointer.
+    pub(super) fn follow(&mut self, start: PlaceId, pointer: &str) -> Result<PlaceId, String> {
+        let mut place = start;
+        for token in pointer.split('/').skip(1) {
+            let child = unescape_token(token).map(|token| self.child(place, &token));
+            place = match child {
+                Some(Some(child)) => child,
+                wrong => {
+                    let url = &self.document(self.document_of(start)).url;
+                    let location =
+                        quote(&format!("{url}#{}", encode(&(self.pointer(start) + pointer))));
+                    return Err(match wrong {
+                        None => format!("invalid json-pointer {location}"),
+                        Some(_) => format!("json-pointer in {location} not found"),
+                    });
+                }
+            };
+        }
+        Ok(place)
+    }
+
+    /// Collects resources and anchors of a schema that is at none of the usual places.
+    pub(super) fn add_subschema(&mut self, place: PlaceId, loader: &mut Loader<'_>) -> Result<(), String> {
+        let (resource, found) = self.resource(place);
+        let (id, dialect) = (Arc::clone(&found.id), found.dialect.clone());
+        self.collect(place, &id, &dialect, loader)?;
+        let is_resource = self.document(self.document_of(place)).resources.contains_key(&place);
+        let schema = self.node(place).clone();
+        match schema.as_object() {
+            Some(schema) if !is_resource => self.collect_anchors(schema, place, resource),
+            _ => Ok(()),
+        }
+    }
+
+    fn collect(
+        &mut self,
+        place: PlaceId,
+        base: &Arc<str>,
+        fallback: &Dialect,
+        loader: &mut Loader<'_>,
+    ) -> Result<(), String> {
+        let document = self.document_of(place);
+        if self.document(document).collected.contains(&place) {
+            return Ok(());
+        }
+        match self.node(place).clone() {
+            Node::Object(schema) => {
+                deeper(|| self.collect_object(&schema, place, base, fallback, loader))?;
+            }
+            _ if self.parent(place).is_none() => {
+                self.add_resource(place, Resource::new(Arc::clone(base), fallback.clone()));
+            }
+            _ => {}
+        }
+        self.document_mut(document).collected.insert(place);
+        Ok(())
+    }
+
+    fn add_resource(&mut self, place: PlaceId, resource: Resource) {
+        let document = self.document_of(place);
+        let document = self.document_mut(document);
+        document.by_id.insert(Arc::clone(&resource.id), place);
+        document.resources.insert(place, resource);
+    }
+
+    fn collect_object(
+        &mut self,
+        schema: &Object,
+        place: PlaceId,
+        base: &Arc<str>,
+        fallback: &Dialect,
+        loader: &mut Loader<'_>,
+    ) -> Result<(), String> {
+        let document = self.document_of(place);
+        let is_root = self.parent(place).is_none();
+        let own_url = self.document(document).url.clone();
+        let own_url = Some(own_url.as_str()).filter(|_| is_root);
+        let mut draft = loader.draft(schema, &|| self.location(place), own_url, fallback.draft)?;
+        let mut names_draft = schema.get("$schema").and_then(Node::as_str).is_some();
+        let mut id = draft.id(schema);
+        if id.is_none() && !is_root {
+            // `$schema` counts only where a resource begins.
+            draft = fallback.draft;
+            names_draft = false;
+            id = draft.id(schema);
+        }
+        let mut base = Arc::clone(base);
+        if let Some(id) = id {
+            let address = join(&base, id)
+                .map_err(|_| format!("error in parsing id at {}", quote(&self.location(place))))?;
+            base = address.url.into();
+        }
+        if id.is_some() || is_root {
+            match self.document(document).by_id.get(&base) {
+                Some(other) if *other != place => {
+                    let url = &self.document(document).url;
+                    let (first, second) = (self.pointer(place), self.pointer(*other));
+                    return Err(duplicate("id", &base, url, &first, &second));
+                }
+                Some(_) => {}
+                None => {
+                    let mut dialect = fallback.clone();
+                    if names_draft {
+                        dialect = Dialect { draft, vocabularies: None };
+                        if let Some((url, metaschema)) = loader.own_metaschema(schema)? {
+                            dialect.vocabularies =
+                                draft.required_vocabularies(&metaschema).map_err(|unknown| {
+                                    format!("unsupported vocabulary {} in {}", quote(unknown), quote(&url))
+                                })?;
+                        }
+                    }
+                    self.add_resource(place, Resource::new(Arc::clone(&base), dialect));
+                }
+            }
+        }
+        let resource = self.document(document).by_id.get(&base).copied().unwrap_or(place);
+        self.collect_anchors(schema, place, resource)?;
+        let (_, found) = self.resource(resource);
+        let dialect = found.dialect.clone();
+        self.collect_subschemas(schema, place, draft, &base, &dialect, loader)
+    }
+
+    fn collect_subschemas(
+        &mut self,
+        schema: &Object,
+        place: PlaceId,
+        draft: Draft,
+        base: &Arc<str>,
+        dialect: &Dialect,
+        loader: &mut Loader<'_>,
+    ) -> Result<(), String> {
+        for (keyword, shape) in draft.subschemas() {
+            let Some(value) = schema.get(keyword) else { continue };
+            let Some(at) = self.child(place, keyword) else { continue };
+            match (shape, value) {
+                (Shape::One, _) => self.collect(at, base, dialect, loader)?,
+                (Shape::Items, Node::Array(items)) => {
+                    for index in 0..items.len() {
+                        if let Some(item) = self.child(at, &index.to_string()) {
+                            self.collect(item, base, dialect, loader)?;
+                        }
+                    }
+                }
+                (Shape::Members, Node::Object(members)) => {
+                    for key in members.keys() {
+                        if let Some(member) = self.child(at, key) {
+                            self.collect(member, base, dialect, loader)?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn collect_anchors(&mut self, schema: &Object, place: PlaceId, resource: PlaceId) -> Result<(), String> {
+        let (_, found) = self.resource(resource);
+        let draft = found.dialect.draft;
+        if draft < Draft::V2019 {
+            if schema.contains_key("$ref") {
+                return Ok(());
+            }
+            let Some(id) = schema.get(draft.id_keyword()).and_then(Node::as_str) else { return Ok(()) };
+            let (_, fragment) = split_fragment(id)
+                .map_err(|_| format!("error in parsing anchor at {}", quote(&self.location(place))))?;
+            if fragment.is_empty() || fragment.starts_with('/') {
+                return Ok(());
+            }
+            return self.add_anchor(&fragment, place, resource);
+        }
+        if let Some(anchor) = schema.get("$anchor").and_then(Node::as_str) {
+            self.add_anchor(anchor, place, resource)?;
+        }
+        if let Some(anchor) = schema.get("$dynamicAnchor").and_then(Node::as_str)
+            && draft >= Draft::V2020
+        {
+            self.add_anchor(anchor, place, resource)?;
+            let document = self.document_of(place);
+            if let Some(resource) = self.document_mut(document).resources.get_mut(&resource) {
+                resource.dynamic_anchors.insert(anchor.to_owned(), place);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_anchor(&mut self, anchor: &str, place: PlaceId, resource: PlaceId) -> Result<(), String> {
+        let (_, found) = self.resource(resource);
+        if let Some(other) = found.anchors.get(anchor).filter(|other| **other != place) {
+            let url = &self.document(self.document_of(place)).url;
+            return Err(duplicate("anchor", anchor, url, &self.pointer(*other), &self.pointer(place)));
+        }
+        let document = self.document_of(place);
+        if let Some(resource) = self.document_mut(document).resources.get_mut(&resource) {
+            resource.anchors.insert(anchor.to_owned(), place);
+        }
+        Ok(())
+    }
+}
+
+fn duplicate(what: &str, name: &str, url: &str, first: &str, second: &str) -> String {
+    format!(
+        "duplicate {what} {} in {} at {} and {}",
+        quote(name),
+        quote(url),
+        quote(first),
+        quote(second)
+    )
+}
+
+/// What a reference names: a place, or a pointer that has not been followed yet.
+pub(super) enum Target {
+    Place(PlaceId),
+    Pointer(PlaceId, String),
+}

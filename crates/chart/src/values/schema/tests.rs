@@ -1,0 +1,1 @@
+//! Tests of schemas, by what Helm prints.

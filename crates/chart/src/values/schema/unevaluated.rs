@@ -1,0 +1,71 @@
+//! Which properties or items of a value no keyword has evaluated yet.
+
+use super::node::Node;
+use super::subschema::Subschema;
+
+/// A flag for each property or item that is left; empty if nothing is, or nobody needs to know.
+#[derive(Debug, Default)]
+pub(super) struct Unevaluated {
+    flags: Vec<bool>,
+    count: usize,
+}
+
+impl Unevaluated {
+    /// What a schema leaves of a value at first.
+    pub(super) fn new(value: &Node, schema: &Subschema, caller_needs: bool) -> Self {
+        let evaluates = schema.evaluates;
+        let (size, evaluated) = match value {
+            Node::Object(object)
+                if !evaluates.all_properties
+                    && (caller_needs || schema.unevaluated_properties.is_some()) =>
+            {
+                (object.len(), 0)
+            }
+            Node::Array(items)
+                if !evaluates.all_items && (caller_needs || schema.unevaluated_items.is_some()) =>
+            {
+                (items.len(), evaluates.first_items)
+            }
+            _ => (0, 0),
+        };
+        if evaluated >= size {
+            return Self::default();
+        }
+        let mut flags = vec![true; size];
+        flags.iter_mut().take(evaluated).for_each(|flag| *flag = false);
+        Self { flags, count: size - evaluated }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many are left.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Takes the property or item of that index out.
+    pub(super) fn evaluate(&mut self, index: usize) {
+        if let Some(flag) = self.flags.get_mut(index).filter(|flag| **flag) {
+            *flag = false;
+            self.count -= 1;
+        }
+    }
+
+    /// Takes out what another schema evaluated of the same value.
+    pub(super) fn merge(&mut self, other: &Self) {
+        if other.is_empty() {
+            *self = Self::default();
+        } else if !self.is_empty() {
+            for (index, _) in other.flags.iter().enumerate().filter(|(_, is_left)| !**is_left) {
+                self.evaluate(index);
+            }
+        }
+    }
+
+    /// The flags of all properties or items, after which nothing is left.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = bool> + use<> {
+        std::mem::take(self).flags.into_iter()
+    }
+}
