@@ -8,9 +8,9 @@ mod options;
 pub(crate) mod schema;
 mod strvals;
 
+use data::table_to_json;
 pub use data::{Data, Table};
 pub(crate) use data::{MAX_DEPTH, from_map, to_map};
-use data::table_to_json;
 pub use options::{ReadFile, ValueOptions};
 pub use schema::FetchSchema;
 

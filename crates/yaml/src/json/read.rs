@@ -57,9 +57,8 @@ impl Reader<'_> {
     }
 
     fn skip_space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-            self.pos += 1;
-        }
+        let rest = self.bytes.get(self.pos..).unwrap_or_default();
+        self.pos += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
     }
 
     /// The problem with the byte at the current place, or with the end if that is what is there.
@@ -210,17 +209,13 @@ impl Reader<'_> {
     fn string(&mut self) -> Result<String, Error> {
         self.pos += 1;
         let start = self.pos;
-        while let Some(byte) = self.peek() {
-            match byte {
-                b'"' => {
-                    let text = self.bytes.get(start..self.pos).unwrap_or_default();
-                    self.pos += 1;
-                    return Ok(std::str::from_utf8(text)
-                        .map_or_else(|_| unicode::to_utf8_lossy(text), str::to_owned));
-                }
-                b'\\' | 0..0x20 => break,
-                _ => self.pos += 1,
-            }
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+        let (text, _) = rest.split_at(length.unwrap_or(rest.len()));
+        self.pos += text.len();
+        if self.peek() == Some(b'"') {
+            self.pos += 1;
+            return Ok(std::str::from_utf8(text).map_or_else(|_| unicode::to_utf8_lossy(text), str::to_owned));
         }
         let mut out = self.bytes.get(start..self.pos).unwrap_or_default().to_vec();
         loop {

@@ -6,7 +6,7 @@ use super::{Gen, value};
 
 /// A chart with a schema, and values for it.
 pub fn request(g: &mut Gen) -> Json {
-    let schema = schema(g);
+    let schema = if g.chance(35) { referring(g) } else { schema(g) };
     let values = Json::Object(map(g, 2));
     let schema = if g.chance(3) {
         g.pick(&[
@@ -41,12 +41,145 @@ pub fn question(schema: &str, values: &str) -> Json {
 /// A schema for an object, of one of the drafts.
 pub fn schema(g: &mut Gen) -> Json {
     let mut schema = object(g, 2);
-    match g.below(5) {
-        0 => schema["$schema"] = json!("http://json-schema.org/draft-07/schema#"),
-        1 => schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema"),
-        2 => schema["$schema"] = json!("http://json-schema.org/draft-04/schema#"),
-        3 => schema["$schema"] = json!("https://json-schema.org/draft/2019-09/schema"),
-        _ => {}
+    if g.chance(85) {
+        schema["$schema"] = json!(dialect(*g.one(&[4, 6, 7, 2019, 2020])));
+    }
+    schema
+}
+
+/// Addresses that definitions give themselves.
+const IDS: &[&str] = &["file:///item.json", "file:///sub/item.json#", "http://h.example/x/", "urn:x:y"];
+
+/// A schema with definitions that refer to each other in every way that its draft has.
+fn referring(g: &mut Gen) -> Json {
+    let draft = *g.one(&[4, 6, 7, 2019, 2020, 2020, 2020]);
+    let (container, id) =
+        (if draft < 2019 { "definitions" } else { "$defs" }, if draft == 4 { "id" } else { "$id" });
+    let names = ["a", "b", "c"];
+    let mut definitions = names.map(|_| if g.chance(50) { object(g, 1) } else { rule(g, 1) });
+    // What is no object has no address, and a reference to one would be to a file.
+    let ids: Vec<Option<&str>> =
+        definitions.iter().map(|schema| (schema.is_object() && g.chance(25)).then(|| g.pick(IDS))).collect();
+    let mut targets =
+        vec!["#".to_owned(), "#anchor0".into(), "#anchor1".into(), "#node".into(), "#node".into()];
+    targets.extend(names.map(|name| format!("#/{container}/{name}")));
+    targets.extend(ids.iter().flatten().flat_map(|id| {
+        let id = id.trim_end_matches('#');
+        [id.to_owned(), format!("{id}#node"), format!("{id}#/properties/a")]
+    }));
+    if g.chance(6) {
+        let odd = [
+            "#/nope",
+            "#/~2",
+            "#nope",
+            "urn:unknown",
+            "ftp://x/y",
+            "#%zz",
+            "http://json-schema.org/draft-07/schema#",
+        ];
+        targets.push(g.pick(&odd).to_owned());
+    }
+    for (index, (schema, own)) in definitions.iter_mut().zip(&ids).enumerate() {
+        if let Some(schema) = schema.as_object_mut() {
+            if let Some(own) = own {
+                schema.insert(id.into(), json!(own));
+                if g.chance(20) {
+                    let other = g.pick(&[
+                        "http://json-schema.org/draft-07/schema#",
+                        "http://json-schema.org/draft-04/schema",
+                        "https://json-schema.org/draft/2019-09/schema",
+                        "https://json-schema.org/draft/2020-12/schema",
+                    ]);
+                    schema.insert("$schema".into(), json!(other));
+                }
+            } else if draft < 2019 && g.chance(60) {
+                schema.insert(id.into(), json!(format!("#anchor{index}")));
+            }
+            if g.chance(60) {
+                schema.insert("$anchor".into(), json!(format!("anchor{index}")));
+            }
+            if g.chance(if own.is_some() || index == 2 { 60 } else { 0 }) {
+                schema.insert("$dynamicAnchor".into(), json!("node"));
+            }
+            if g.chance(20) {
+                schema.insert("$recursiveAnchor".into(), json!(true));
+            }
+            applied(g, schema, &targets);
+        }
+    }
+    let definitions = names.iter().map(|name| (*name).to_owned()).zip(definitions).collect();
+    let mut root = object(g, 1);
+    if let Some(root) = root.as_object_mut() {
+        root.insert(container.into(), Json::Object(definitions));
+        applied(g, root, &targets);
+        if g.chance(20) {
+            root.insert("$recursiveAnchor".into(), json!(true));
+        }
+        if draft != 2020 || g.chance(50) {
+            root.insert("$schema".into(), json!(dialect(draft)));
+        }
+    }
+    root
+}
+
+/// The address of a draft's metaschema.
+fn dialect(draft: i32) -> String {
+    match draft {
+        2019 => "https://json-schema.org/draft/2019-09/schema".into(),
+        2020 => "https://json-schema.org/draft/2020-12/schema".into(),
+        old => format!("http://json-schema.org/draft-0{old}/schema#"),
+    }
+}
+
+/// Adds references, and what looks at all that other keywords left.
+fn applied(g: &mut Gen, schema: &mut Map<String, Json>, targets: &[String]) {
+    for name in ["a", "b", "list"] {
+        if g.chance(30)
+            && let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut)
+        {
+            properties.insert(name.into(), reference(g, targets));
+        }
+    }
+    if g.chance(25) {
+        schema.insert(
+            (*g.one(&["allOf", "anyOf", "oneOf"])).into(),
+            json!([reference(g, targets), rule(g, 0)]),
+        );
+    }
+    if g.chance(10) {
+        schema.insert("if".into(), reference(g, targets));
+        schema.insert("then".into(), json!({ "properties": { "c": true } }));
+        schema.insert("else".into(), rule(g, 0));
+    }
+    if g.chance(8) {
+        schema.insert("dependentSchemas".into(), json!({ "a": reference(g, targets), "b": rule(g, 0) }));
+    }
+    if g.chance(8) {
+        schema.insert("dependentRequired".into(), json!({ "a": ["b", "c"], "name": [] }));
+    }
+    if g.chance(25) {
+        let rest = if g.chance(60) { json!(false) } else { rule(g, 0) };
+        schema.insert((*g.one(&["unevaluatedProperties", "unevaluatedItems"])).into(), rest);
+    }
+    if g.chance(12) {
+        schema.insert("prefixItems".into(), json!([rule(g, 0), true]));
+    }
+    if g.chance(12) {
+        schema.insert("contains".into(), rule(g, 0));
+        schema.insert((*g.one(&["minContains", "maxContains"])).into(), json!(g.below(3)));
+    }
+    if g.chance(12) {
+        schema.remove("type");
+    }
+}
+
+fn reference(g: &mut Gen, targets: &[String]) -> Json {
+    let keyword = g.mostly(&["$ref"], 5, &["$dynamicRef", "$recursiveRef"]);
+    let target = targets[g.below(targets.len())].as_str();
+    let target = if keyword == "$recursiveRef" { "#" } else { target };
+    let mut schema = json!({ keyword: target });
+    if g.chance(20) {
+        schema[*g.one(&["minLength", "maxProperties", "const", "minItems"])] = json!(g.below(3));
     }
     schema
 }

@@ -22,7 +22,7 @@ const TEMPLATES: &[&str] = &[
     include_str!("../../corpus/versions.txt"),
 ];
 
-/// Schemas, one a line: a `schema` with `values` for it, or one that each of [`VALUES`] is held against.
+/// Schemas, one a line: a `schema`, or its `text`, with `values` for it, or one that each of [`VALUES`] is held against.
 const SCHEMAS: &str = include_str!("../../corpus/schemas.jsonl");
 
 /// Values of every kind and size.
@@ -105,7 +105,8 @@ fn validation(case: &Json) -> Json {
             old => format!("http://json-schema.org/draft-0{old}/schema#").into(),
         };
     }
-    super::schema::question(&schema.to_string(), &values)
+    let text = case["text"].as_str().map_or_else(|| schema.to_string(), str::to_owned);
+    super::schema::question(&text, &values)
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 //! The order is that of Go's santhosh-tekuri/jsonschema, which Helm uses: breadth first from the root, so that of several
 //! problems the same one is reported.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::draft::{Dialect, Draft};
 use super::loader::Loader;
 use super::metaschema;
-use super::node::{Node, Object};
+use super::node::{KeywordFilter, Node, Object};
 use super::resource::{DocumentId, Documents, PlaceId, Target};
 use super::subschema::{SchemaId, Subschema};
 
@@ -31,8 +30,8 @@ pub(super) struct Compiler<'a, 'l> {
     loader: &'a mut Loader<'l>,
     pub(super) documents: Documents,
     pending: Vec<Pending>,
-    /// By place.
-    known: HashMap<PlaceId, SchemaId>,
+    /// The schemas that were queued, by place.
+    known: Vec<Option<SchemaId>>,
     schemas: Vec<Subschema>,
     checkers: metaschema::Checkers,
     mode: Mode,
@@ -53,7 +52,7 @@ impl<'a, 'l> Compiler<'a, 'l> {
             loader,
             documents: Documents::default(),
             pending: Vec::new(),
-            known: HashMap::new(),
+            known: Vec::new(),
             schemas: Vec::new(),
             checkers: metaschema::Checkers::default(),
             mode,
@@ -82,8 +81,10 @@ impl<'a, 'l> Compiler<'a, 'l> {
 
     /// The document at that URL, checked against its metaschema if it is new.
     fn open(&mut self, url: &str) -> Result<DocumentId, String> {
-        let (document, is_new) = self.documents.get_or_load(url, self.loader)?;
-        if is_new && !url.starts_with("http://json-schema.org/") && !url.starts_with("https://json-schema.org/")
+        let (document, is_unchecked) = self.documents.get_or_load(url, self.loader)?;
+        if is_unchecked
+            && !url.starts_with("http://json-schema.org/")
+            && !url.starts_with("https://json-schema.org/")
         {
             self.check(self.documents.root(document))?;
         }
@@ -102,10 +103,16 @@ impl<'a, 'l> Compiler<'a, 'l> {
     /// The index of the schema at a place.
     pub(super) fn enqueue(&mut self, place: PlaceId) -> SchemaId {
         let next = SchemaId(self.pending.len());
-        *self.known.entry(place).or_insert_with(|| {
-            self.pending.push(Pending::Place(place));
-            next
-        })
+        if place.0 >= self.known.len() {
+            self.known.resize(place.0 + 1, None);
+        }
+        match self.known.get_mut(place.0) {
+            Some(Some(known)) => return *known,
+            Some(new) => *new = Some(next),
+            None => {}
+        }
+        self.pending.push(Pending::Place(place));
+        next
     }
 
     fn enqueue_target(&mut self, target: Target) -> SchemaId {
@@ -145,6 +152,7 @@ impl<'a, 'l> Compiler<'a, 'l> {
                 let mut keywords = Keywords {
                     compiler: self,
                     object: &object,
+                    filter: KeywordFilter::new(&object),
                     place,
                     dialect: &dialect,
                     base: &base,
@@ -158,12 +166,7 @@ impl<'a, 'l> Compiler<'a, 'l> {
     }
 
     /// The schema that a reference names.
-    fn enqueue_reference(
-        &mut self,
-        place: PlaceId,
-        base: &str,
-        reference: &str,
-    ) -> Result<SchemaId, String> {
+    fn enqueue_reference(&mut self, place: PlaceId, base: &str, reference: &str) -> Result<SchemaId, String> {
         let address = super::url::join(base, reference)?;
         let document = self.documents.document_of(place);
         let target = match self.documents.resolve_within(document, &address) {
@@ -180,25 +183,33 @@ impl<'a, 'l> Compiler<'a, 'l> {
 /// A schema whose keywords are being decoded.
 pub(super) struct Keywords<'c, 'a, 'l> {
     compiler: &'c mut Compiler<'a, 'l>,
-    pub(super) object: &'c Object,
+    object: &'c Object,
+    filter: KeywordFilter,
     place: PlaceId,
     pub(super) dialect: &'c Dialect,
     base: &'c str,
     pub(super) asserts_format: bool,
 }
 
-impl Keywords<'_, '_, '_> {
+impl<'c> Keywords<'c, '_, '_> {
+    /// The value of a keyword.
+    pub(super) fn get(&self, keyword: &str) -> Option<&'c Node> {
+        if self.filter.may_have(keyword) { self.object.get(keyword) } else { None }
+    }
+
     /// The address of a keyword, as errors show it.
     pub(super) fn location(&self, keyword: &str) -> String {
         format!("{}/{}", self.compiler.documents.location(self.place), super::url::encode(keyword))
     }
 
     fn subschema(&mut self, keyword: &str, token: Option<&str>) -> Option<SchemaId> {
+        self.get(keyword)?;
         let place = self.compiler.documents.child(self.place, keyword)?;
         let place = match token {
             Some(token) => self.compiler.documents.child(place, token)?,
             None => place,
         };
+        self.compiler.documents.mark_collected(place);
         Some(self.compiler.enqueue(place))
     }
 
@@ -214,20 +225,19 @@ impl Keywords<'_, '_, '_> {
 
     /// The schemas in the array under a keyword.
     pub(super) fn items(&mut self, keyword: &str) -> Vec<SchemaId> {
-        let count = self.object.get(keyword).and_then(Node::as_array).map_or(0, <[Node]>::len);
+        let count = self.get(keyword).and_then(Node::as_array).map_or(0, <[Node]>::len);
         (0..count).filter_map(|index| self.subschema(keyword, Some(&index.to_string()))).collect()
     }
 
     /// The schemas in the object under a keyword.
     pub(super) fn members(&mut self, keyword: &str) -> Vec<(String, SchemaId)> {
-        let object = self.object;
-        let members = object.get(keyword).and_then(Node::as_object).into_iter().flatten();
+        let members = self.get(keyword).and_then(Node::as_object).into_iter().flatten();
         members.filter_map(|(key, _)| Some((key.clone(), self.member(keyword, key)?))).collect()
     }
 
     /// The schema that a keyword refers to.
     pub(super) fn reference(&mut self, keyword: &str) -> Result<Option<SchemaId>, String> {
-        let Some(reference) = self.object.get(keyword).and_then(Node::as_str) else { return Ok(None) };
+        let Some(reference) = self.get(keyword).and_then(Node::as_str) else { return Ok(None) };
         self.compiler.enqueue_reference(self.place, self.base, reference).map(Some)
     }
 }

@@ -131,10 +131,10 @@ impl Draft {
     }
 
     /// The vocabularies that a metaschema requires, `None` if it lists none; the error names one that is not known.
-    pub(super) fn required_vocabularies<'a>(
+    pub(super) fn required_vocabularies(
         self,
-        metaschema: &'a Node,
-    ) -> Result<Option<Arc<[&'static str]>>, &'a str> {
+        metaschema: &Node,
+    ) -> Result<Option<Arc<[&'static str]>>, &str> {
         let listed = metaschema.as_object().and_then(|object| object.get("$vocabulary")?.as_object());
         let Some(listed) = listed.filter(|_| self >= Self::V2019) else { return Ok(None) };
         let mut required = Vec::new();

@@ -1,12 +1,12 @@
 //! Decodes the keywords of a schema, each in the drafts and vocabularies that have it.
 
 use super::compiler::Keywords;
+use super::decimal::Decimal;
 use super::draft::Draft;
 use super::format;
 use super::node::{Node, Number};
 use super::subschema::{
-    Additional, ArrayRules, Dependency, NumberRules, ObjectRules, Pattern, StringRules, Subschema,
-    Types,
+    Additional, ArrayRules, Dependency, NumberRules, ObjectRules, Pattern, StringRules, Subschema, Types,
 };
 use super::url::{quote, split_fragment};
 
@@ -27,7 +27,7 @@ impl Keywords<'_, '_, '_> {
                 object.property_names = self.one("propertyNames");
             }
             if self.dialect.has("validation") {
-                schema.constant = self.object.get("const").cloned();
+                schema.constant = self.get("const").cloned();
             }
         }
         if draft >= Draft::V7 && self.dialect.has("applicator") {
@@ -82,7 +82,7 @@ impl Keywords<'_, '_, '_> {
             self.assertions(schema, object, array)?;
         }
         if self.asserts_format {
-            schema.format = self.object.get("format").and_then(Node::as_str).and_then(format::find);
+            schema.format = self.get("format").and_then(Node::as_str).and_then(format::find);
         }
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Keywords<'_, '_, '_> {
         object: &mut ObjectRules,
         array: &mut ArrayRules,
     ) -> Result<(), String> {
-        schema.types = self.object.get("type").map(Types::decode).unwrap_or_default();
+        schema.types = self.get("type").map(Types::decode).unwrap_or_default();
         schema.enumeration = self.array("enum").map(<[Node]>::to_vec);
         let mut number = NumberRules { multiple_of: self.number("multipleOf"), ..NumberRules::default() };
         // In draft 4 the exclusive bounds are flags beside the inclusive ones.
@@ -109,7 +109,7 @@ impl Keywords<'_, '_, '_> {
             max_length: self.whole("maxLength"),
             pattern: None,
         };
-        if let Some(pattern) = self.object.get("pattern").and_then(Node::as_str) {
+        if let Some(pattern) = self.get("pattern").and_then(Node::as_str) {
             string.pattern = Some(Pattern::new(self.pattern("pattern", pattern)?, pattern));
         }
         schema.string = string.is_used().then(|| Box::new(string));
@@ -135,7 +135,7 @@ impl Keywords<'_, '_, '_> {
                 array.min_contains = self.whole("minContains");
                 array.max_contains = self.whole("maxContains");
             }
-            let required = self.object.get("dependentRequired").and_then(Node::as_object);
+            let required = self.get("dependentRequired").and_then(Node::as_object);
             object.dependent_required = required
                 .into_iter()
                 .flatten()
@@ -155,12 +155,12 @@ impl Keywords<'_, '_, '_> {
 
     fn draft2020(&mut self, schema: &mut Subschema, array: &mut ArrayRules) -> Result<(), String> {
         if let Some(target) = self.reference("$dynamicRef")? {
-            let reference = self.object.get("$dynamicRef").and_then(Node::as_str).unwrap_or_default();
+            let reference = self.get("$dynamicRef").and_then(Node::as_str).unwrap_or_default();
             let (_, fragment) = split_fragment(reference)?;
             let anchor = if fragment.starts_with('/') { String::new() } else { fragment };
             schema.dynamic_ref = Some((target, anchor));
         }
-        schema.dynamic_anchor = self.object.get("$dynamicAnchor").and_then(Node::as_str).map(str::to_owned);
+        schema.dynamic_anchor = self.get("$dynamicAnchor").and_then(Node::as_str).map(str::to_owned);
         if self.dialect.has("applicator") {
             array.prefix = self.items("prefixItems");
             array.rest = self.one("items").map(Additional::Schema);
@@ -169,8 +169,7 @@ impl Keywords<'_, '_, '_> {
     }
 
     fn dependencies(&mut self) -> Vec<(String, Dependency)> {
-        let object = self.object;
-        let entries = object.get("dependencies").and_then(Node::as_object).into_iter().flatten();
+        let entries = self.get("dependencies").and_then(Node::as_object).into_iter().flatten();
         let decode = |(key, value): (&String, &Node)| {
             let dependency = match value.as_array() {
                 Some(names) => Dependency::Required(strings(names)),
@@ -195,18 +194,18 @@ impl Keywords<'_, '_, '_> {
     }
 
     fn boolean(&self, keyword: &str) -> Option<bool> {
-        match self.object.get(keyword)? {
+        match self.get(keyword)? {
             Node::Bool(value) => Some(*value),
             _ => None,
         }
     }
 
     fn array(&self, keyword: &str) -> Option<&[Node]> {
-        self.object.get(keyword)?.as_array()
+        self.get(keyword)?.as_array()
     }
 
     fn number(&self, keyword: &str) -> Option<Number> {
-        match self.object.get(keyword)? {
+        match self.get(keyword)? {
             Node::Number(number) => number.decimal().map(|_| number.clone()),
             _ => None,
         }
@@ -216,7 +215,9 @@ impl Keywords<'_, '_, '_> {
     fn whole(&self, keyword: &str) -> Option<i64> {
         match self.number(keyword)? {
             Number::Int(number) => Some(number),
-            text @ Number::Text(_) => text.decimal().filter(|n| n.is_integer()).map(|n| n.low_bits()),
+            text @ Number::Text(_) => {
+                text.decimal().filter(Decimal::is_integer).map(|number| number.low_bits())
+            }
         }
     }
 }

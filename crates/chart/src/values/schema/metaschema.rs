@@ -12,6 +12,7 @@ use super::resource::{DocumentId, Documents, PlaceId};
 use super::subschema::{SchemaId, Subschema};
 use super::url::quote;
 use super::validator::{Meta, Validator};
+use super::well_formed::is_well_formed;
 
 /// The documents of a draft by the last part of their addresses, without titles and descriptions.
 fn documents(draft: Draft) -> &'static Object {
@@ -91,7 +92,10 @@ impl Metaschemas {
             LazyLock::new(|| Metaschemas::compile(&[Draft::V2019])),
             LazyLock::new(|| Metaschemas::compile(&[Draft::V2020])),
         ];
-        COMPILED.get(draft as usize).map_or_else(Self::of_all, |compiled| compiled)
+        match COMPILED.get(draft as usize) {
+            Some(compiled) => compiled,
+            None => Self::of_all(),
+        }
     }
 
     /// Those of all drafts together.
@@ -144,7 +148,8 @@ fn checker(documents: &Documents, document: DocumentId) -> Checker {
     if first.vocabularies.is_none() && documents.resources(document).all(|(_, one)| one.dialect == *first) {
         let metaschemas = Metaschemas::of(first.draft);
         let start = metaschemas.draft(first.draft);
-        return Checker { schemas: metaschemas.schemas.as_slice().into(), start, switches: Arc::default() };
+        let schemas = metaschemas.schemas.as_slice().into();
+        return Checker { schemas, start, switches: Arc::default() };
     }
     let metaschemas = Metaschemas::of_all();
     let mut schemas = metaschemas.schemas.clone();
@@ -177,6 +182,10 @@ fn dialect_metaschema(
 
 /// Checks the schema at a place; the error is Helm's.
 pub(super) fn check(documents: &Documents, place: PlaceId, checker: &Checker) -> Result<(), String> {
+    let (_, resource) = documents.resource(place);
+    if checker.switches.is_empty() && is_well_formed(documents.node(place), resource.dialect.draft) {
+        return Ok(());
+    }
     let document = documents.document_of(place);
     let meta = Meta {
         documents,
@@ -186,7 +195,6 @@ pub(super) fn check(documents: &Documents, place: PlaceId, checker: &Checker) ->
     };
     let validator = Validator::of_schemas(&checker.schemas, meta);
     let Some(reasons) = validator.check(checker.start, documents.node(place))? else { return Ok(()) };
-    let (_, resource) = documents.resource(place);
     let url = match &resource.dialect.vocabularies {
         None => format!("{}#", resource.dialect.draft.url()),
         Some(_) => "urn:mem:metaschema".to_owned(),

@@ -34,6 +34,7 @@ mod type_keywords;
 mod unevaluated;
 mod url;
 mod validator;
+mod well_formed;
 mod words;
 
 #[cfg(test)]

@@ -27,6 +27,27 @@ pub(super) enum Node {
 /// The members of a JSON object.
 pub(super) type Object = BTreeMap<String, Node>;
 
+/// Tells most keywords that an object does not have without a search.
+pub(super) struct KeywordFilter(u64);
+
+impl KeywordFilter {
+    pub(super) fn new(object: &Object) -> Self {
+        Self(object.keys().fold(0, |filter, key| filter | Self::bit(key)))
+    }
+
+    #[inline]
+    fn bit(key: &str) -> u64 {
+        let bytes = key.as_bytes();
+        let byte = |at: usize| bytes.get(at).copied().map_or(0, usize::from);
+        1 << ((bytes.len() * 11 + byte(2) * 5 + byte(bytes.len().saturating_sub(1))) % 64)
+    }
+
+    #[inline]
+    pub(super) fn may_have(&self, keyword: &str) -> bool {
+        self.0 & Self::bit(keyword) != 0
+    }
+}
+
 /// A number as it is written.
 #[derive(Clone, Debug)]
 pub(super) enum Number {

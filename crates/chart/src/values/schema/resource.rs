@@ -1,17 +1,18 @@
 //! Documents with the schema resources in them: what has an address of its own, and the anchors within it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::deeper;
 use super::draft::{Dialect, Draft, LATEST, Shape};
 use super::loader::Loader;
-use super::node::{Node, Object};
+use super::node::{KeywordFilter, Node, Object};
 use super::url::{Address, encode, escape_token, join, quote, split_fragment, unescape_token};
+use super::well_formed::is_well_formed;
 
 /// A value in one of the documents, by the way there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PlaceId(usize);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct PlaceId(pub(super) usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct DocumentId(usize);
@@ -21,16 +22,19 @@ struct Place {
     parent: Option<(PlaceId, Arc<str>)>,
     children: BTreeMap<Arc<str>, PlaceId>,
     node: Node,
+    /// Whether the resources and anchors there are known.
+    is_collected: bool,
+    is_resource: bool,
 }
 
 /// A document that was loaded.
 struct Document {
     url: String,
     root: PlaceId,
-    resources: HashMap<PlaceId, Resource>,
+    resources: BTreeMap<PlaceId, Resource>,
     by_id: HashMap<Arc<str>, PlaceId>,
-    /// The places whose resources and anchors are known.
-    collected: HashSet<PlaceId>,
+    /// Whether it was seen at a glance to meet its metaschema, and to have no resources and anchors but at its root.
+    is_well_formed: bool,
 }
 
 /// A schema with an address, and what is in it as far as no further resource begins.
@@ -59,6 +63,11 @@ impl Documents {
     #[expect(clippy::indexing_slicing, reason = "ids are made here alone")]
     fn place(&self, id: PlaceId) -> &Place {
         &self.places[id.0]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "ids are made here alone")]
+    fn place_mut(&mut self, id: PlaceId) -> &mut Place {
+        &mut self.places[id.0]
     }
 
     #[expect(clippy::indexing_slicing, reason = "ids are made here alone")]
@@ -97,7 +106,48 @@ impl Documents {
     }
 
     pub(super) fn is_collected(&self, place: PlaceId) -> bool {
-        self.document(self.document_of(place)).collected.contains(&place)
+        self.place(place).is_collected || self.is_usual(place)
+    }
+
+    /// Notes that a keyword led to a place from one that is collected.
+    pub(super) fn mark_collected(&mut self, place: PlaceId) {
+        self.place_mut(place).is_collected = true;
+    }
+
+    /// Whether a place in a well-formed document is one that was looked at as a subschema.
+    fn is_usual(&self, place: PlaceId) -> bool {
+        let document = self.document(self.document_of(place));
+        if !document.is_well_formed {
+            return false;
+        }
+        let mut tokens = Vec::new();
+        let mut at = place;
+        while let Some((parent, token)) = self.parent(at) {
+            tokens.push(token);
+            at = parent;
+        }
+        let mut tokens = tokens.into_iter().rev();
+        let mut node = Some(&self.place(document.root).node);
+        while let Some(keyword) = tokens.next() {
+            let value = node.and_then(|node| node.as_object()?.get(&**keyword));
+            let mut shapes = LATEST.subschemas().filter(|(known, _)| *known == &**keyword);
+            node = match value {
+                Some(Node::Array(items)) if shapes.any(|(_, shape)| matches!(shape, Shape::Items)) => {
+                    tokens.next().and_then(|index| items.get(index.parse::<usize>().ok()?))
+                }
+                Some(Node::Object(members)) => match shapes.next() {
+                    Some((_, Shape::Members)) => tokens.next().and_then(|key| members.get(&**key)),
+                    Some((_, Shape::One)) => value,
+                    _ => None,
+                },
+                Some(Node::Bool(_)) => value.filter(|_| matches!(shapes.next(), Some((_, Shape::One)))),
+                _ => None,
+            };
+            if node.is_none() {
+                return false;
+            }
+        }
+        true
     }
 
     /// The child of that token, if a value is there.
@@ -116,9 +166,7 @@ impl Documents {
         let token: Arc<str> = token.into();
         let document = self.document_of(place);
         let id = self.add_place(document, Some((place, Arc::clone(&token))), node);
-        if let Some(parent) = self.places.get_mut(place.0) {
-            parent.children.insert(token, id);
-        }
+        self.place_mut(place).children.insert(token, id);
         Some(id)
     }
 
@@ -133,7 +181,8 @@ impl Documents {
         parent: Option<(PlaceId, Arc<str>)>,
         node: Node,
     ) -> PlaceId {
-        self.places.push(Place { document, parent, children: BTreeMap::new(), node });
+        let children = BTreeMap::new();
+        self.places.push(Place { document, parent, children, node, is_collected: false, is_resource: false });
         PlaceId(self.places.len() - 1)
     }
 
@@ -158,19 +207,19 @@ impl Documents {
     /// The resource that a place is in.
     pub(super) fn resource(&self, place: PlaceId) -> (PlaceId, &Resource) {
         let document = self.document(self.document_of(place));
-        let mut at = place;
-        loop {
-            if let Some(resource) = document.resources.get(&at) {
-                return (at, resource);
-            }
-            match self.parent(at) {
-                Some((parent, _)) => at = parent,
-                None => unreachable!("every document has a resource at its root"),
-            }
+        let mut at = if document.resources.len() == 1 { document.root } else { place };
+        while !self.place(at).is_resource
+            && let Some((parent, _)) = self.parent(at)
+        {
+            at = parent;
+        }
+        match document.resources.get(&at) {
+            Some(resource) => (at, resource),
+            None => unreachable!("every document has a resource at its root"),
         }
     }
 
-    /// The document at a URL, loaded if it is not yet there; `true` if it was loaded now.
+    /// The document at a URL, loaded if it is not yet there; `true` if it has to be checked against its metaschema.
     pub(super) fn get_or_load(
         &mut self,
         url: &str,
@@ -180,18 +229,26 @@ impl Documents {
             return Ok((*id, false));
         }
         let node = loader.load(url)?;
+        let named = node.as_object().and_then(|schema| schema.get("$schema")?.as_str());
+        let draft = named.and_then(Draft::from_url).unwrap_or(LATEST);
+        let is_well_formed = is_well_formed(&node, draft);
         let id = DocumentId(self.documents.len());
         let root = self.add_place(id, None, node);
         self.documents.push(Document {
             url: url.to_owned(),
             root,
-            resources: HashMap::new(),
+            resources: BTreeMap::new(),
             by_id: HashMap::new(),
-            collected: HashSet::new(),
+            is_well_formed,
         });
-        self.collect(root, &url.into(), &LATEST.into(), loader)?;
+        if is_well_formed {
+            self.mark_collected(root);
+            self.add_resource(root, Resource::new(url.into(), draft.into()));
+        } else {
+            self.collect(root, &url.into(), &LATEST.into(), loader)?;
+        }
         self.by_url.insert(url.to_owned(), id);
-        Ok((id, true))
+        Ok((id, !is_well_formed))
     }
 
     /// The place in the same document that an address names; `None` if it is not in this document.
@@ -231,8 +288,7 @@ impl Documents {
                 Some(Some(child)) => child,
                 wrong => {
                     let url = &self.document(self.document_of(start)).url;
-                    let location =
-                        quote(&format!("{url}#{}", encode(&(self.pointer(start) + pointer))));
+                    let location = quote(&format!("{url}#{}", encode(&(self.pointer(start) + pointer))));
                     return Err(match wrong {
                         None => format!("invalid json-pointer {location}"),
                         Some(_) => format!("json-pointer in {location} not found"),
@@ -248,7 +304,7 @@ impl Documents {
         let (resource, found) = self.resource(place);
         let (id, dialect) = (Arc::clone(&found.id), found.dialect.clone());
         self.collect(place, &id, &dialect, loader)?;
-        let is_resource = self.document(self.document_of(place)).resources.contains_key(&place);
+        let is_resource = self.place(place).is_resource;
         let schema = self.node(place).clone();
         match schema.as_object() {
             Some(schema) if !is_resource => self.collect_anchors(schema, place, resource),
@@ -263,8 +319,7 @@ impl Documents {
         fallback: &Dialect,
         loader: &mut Loader<'_>,
     ) -> Result<(), String> {
-        let document = self.document_of(place);
-        if self.document(document).collected.contains(&place) {
+        if self.is_collected(place) {
             return Ok(());
         }
         match self.node(place).clone() {
@@ -276,11 +331,12 @@ impl Documents {
             }
             _ => {}
         }
-        self.document_mut(document).collected.insert(place);
+        self.place_mut(place).is_collected = true;
         Ok(())
     }
 
     fn add_resource(&mut self, place: PlaceId, resource: Resource) {
+        self.place_mut(place).is_resource = true;
         let document = self.document_of(place);
         let document = self.document_mut(document);
         document.by_id.insert(Arc::clone(&resource.id), place);
@@ -353,7 +409,8 @@ impl Documents {
         dialect: &Dialect,
         loader: &mut Loader<'_>,
     ) -> Result<(), String> {
-        for (keyword, shape) in draft.subschemas() {
+        let keywords = KeywordFilter::new(schema);
+        for (keyword, shape) in draft.subschemas().filter(|(keyword, _)| keywords.may_have(keyword)) {
             let Some(value) = schema.get(keyword) else { continue };
             let Some(at) = self.child(place, keyword) else { continue };
             match (shape, value) {
@@ -423,13 +480,7 @@ impl Documents {
 }
 
 fn duplicate(what: &str, name: &str, url: &str, first: &str, second: &str) -> String {
-    format!(
-        "duplicate {what} {} in {} at {} and {}",
-        quote(name),
-        quote(url),
-        quote(first),
-        quote(second)
-    )
+    format!("duplicate {what} {} in {} at {} and {}", quote(name), quote(url), quote(first), quote(second))
 }
 
 /// What a reference names: a place, or a pointer that has not been followed yet.

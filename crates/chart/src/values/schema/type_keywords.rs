@@ -86,8 +86,9 @@ impl Validator<'_> {
     /// The failure of properties that another one asks for.
     fn dependent(&self, object: &Object, name: &str, names: &[String]) -> Option<Failed> {
         let missing = missing(object, names);
-        let message =
-            || format!("properties {} required, if {} exists", quoted_list(missing.iter().copied()), quote(name));
+        let message = || {
+            format!("properties {} required, if {} exists", quoted_list(missing.iter().copied()), quote(name))
+        };
         (!missing.is_empty()).then(|| self.failure(message))
     }
 

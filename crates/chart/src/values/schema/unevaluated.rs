@@ -16,8 +16,7 @@ impl Unevaluated {
         let evaluates = schema.evaluates;
         let (size, evaluated) = match value {
             Node::Object(object)
-                if !evaluates.all_properties
-                    && (caller_needs || schema.unevaluated_properties.is_some()) =>
+                if !evaluates.all_properties && (caller_needs || schema.unevaluated_properties.is_some()) =>
             {
                 (object.len(), 0)
             }

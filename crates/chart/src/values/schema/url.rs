@@ -17,6 +17,11 @@ pub(super) fn quote(text: &str) -> String {
 
 /// Resolves a reference against a base.
 pub(super) fn join(base: &str, reference: &str) -> Result<Address, String> {
+    // What stays in the same resource needs no URL; most references do.
+    if reference.starts_with('#') {
+        let (_, fragment) = split_fragment(reference)?;
+        return Ok(Address { url: base.to_owned(), fragment });
+    }
     let parse = |url: &str| {
         Url::parse(url.as_bytes()).map_err(|error| format!("error in parsing {}: {error}", quote(url)))
     };
