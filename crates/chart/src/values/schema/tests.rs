@@ -113,6 +113,8 @@ fn what_an_applicator_evaluates_is_not_left() {
         }
     });
     assert_eq!(check(&schema, json!({"object": {"a": 1, "b": null, "c": 1}, "list": [1, "x"]})), "");
+    let everything = json!({"allOf": [{"additionalProperties": true}], "unevaluatedProperties": false});
+    assert_eq!(check(&everything, json!({"a": 1})), "");
     assert_eq!(check(&schema, json!({"object": {"b": 1}})), "- at '/object/b': false schema\n");
     assert_eq!(check(&schema, json!({"list": [1, "x", 2]})), "- at '/list/2': false schema\n");
 }
