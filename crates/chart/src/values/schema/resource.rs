@@ -33,7 +33,7 @@ struct Document {
     root: PlaceId,
     resources: BTreeMap<PlaceId, Resource>,
     by_id: HashMap<Arc<str>, PlaceId>,
-    /// Whether it was seen at a glance to meet its metaschema, and to have no resources and anchors but at its root.
+    /// Whether a scan showed it to meet its metaschema, and to have no resources and anchors but at its root.
     is_well_formed: bool,
 }
 
