@@ -17,11 +17,11 @@ use super::well_formed::is_well_formed;
 /// The documents of a draft by the last part of their addresses, without titles and descriptions.
 fn documents(draft: Draft) -> &'static Object {
     static PARSED: [LazyLock<Node>; 5] = [
-        LazyLock::new(|| parse(include_str!("metaschemas/draft-04.json"))),
-        LazyLock::new(|| parse(include_str!("metaschemas/draft-06.json"))),
-        LazyLock::new(|| parse(include_str!("metaschemas/draft-07.json"))),
-        LazyLock::new(|| parse(include_str!("metaschemas/2019-09.json"))),
-        LazyLock::new(|| parse(include_str!("metaschemas/2020-12.json"))),
+        LazyLock::new(|| parse(include_str!("../../../data/metaschemas/draft-04.json"))),
+        LazyLock::new(|| parse(include_str!("../../../data/metaschemas/draft-06.json"))),
+        LazyLock::new(|| parse(include_str!("../../../data/metaschemas/draft-07.json"))),
+        LazyLock::new(|| parse(include_str!("../../../data/metaschemas/2019-09.json"))),
+        LazyLock::new(|| parse(include_str!("../../../data/metaschemas/2020-12.json"))),
     ];
     static NONE: Object = Object::new();
     PARSED.get(draft as usize).and_then(|node| node.as_object()).unwrap_or(&NONE)
