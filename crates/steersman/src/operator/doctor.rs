@@ -346,6 +346,9 @@ mod tests {
         let live = json!({"b": object(json!({"c": text})), "l": list(object(json!({"x": text})))});
         assert_eq!(missing(live), ["a", "b.d", "l[].y"]);
         assert_eq!(missing(json!({})), ["a", "b", "l"]);
+        let nested =
+            |properties: Value| definition(json!({"m": list(list(object(properties)))}), false, &["v1"]);
+        assert_eq!(missing_fields(&nested(json!({"x": text})), &nested(json!({}))), ["m[][].x"]);
         // What it keeps unknown fields of drops none.
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let mut live = ours.clone();

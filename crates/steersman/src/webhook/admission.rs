@@ -259,6 +259,13 @@ mod tests {
     }
 
     #[test]
+    fn a_field_that_becomes_or_was_no_object_is_replaced() {
+        let (object, list) = (json!({"a": {"b": 1}}), json!({"a": [1]}));
+        assert_eq!(changes(&object, &list), [json!({"op": "add", "path": "/a", "value": [1]})]);
+        assert_eq!(changes(&list, &object), [json!({"op": "add", "path": "/a", "value": {"b": 1}})]);
+    }
+
+    #[test]
     fn denials_say_which_fields() {
         let map = json!({"metadata": {"name": "x"}});
         let check = |map: &ConfigMap, _: &Review<ConfigMap>| {

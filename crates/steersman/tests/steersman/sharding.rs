@@ -189,3 +189,21 @@ async fn requests_without_an_answer_take_no_slot_away() -> Result<()> {
     assert!(!running.is_finished());
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn leases_last_as_long_as_a_replica_says() -> Result<()> {
+    let mut env = TestEnv::start().await?;
+    let seconds = Duration::from_secs;
+    let sharding = Sharding::new().slots(2).identity("a").times(seconds(40), seconds(30), seconds(5));
+    env.deploy(operator("a", 2).sharding(sharding)).await?;
+    pause(10).await;
+    let leases =
+        env.api::<Lease>().list(&ListParams::default().labels("steersman.dev/sharding=test")).await?;
+    let held = leases.items.into_iter().filter_map(|lease| lease.spec);
+    let held: Vec<_> = held.map(|spec| (spec.holder_identity, spec.lease_duration_seconds)).collect();
+    assert!(!held.is_empty());
+    for (holder, lasts) in held {
+        assert_eq!((holder.as_deref(), lasts), (Some("a"), Some(40)));
+    }
+    Ok(())
+}
