@@ -117,7 +117,7 @@ fn script(blocks: &[Block]) -> String {
 const CARGO: &str = r#"#!/bin/sh
 case "$*" in
 "run --bin steer -- "*) shift 4 && exec steer "$@" ;;
-"run --package steersman-cli --bin steer --no-default-features -- "*) shift 7 && exec steer "$@" ;;
+"run --config tools/demo.toml --package steersman-cli --bin steer --no-default-features -- "*) shift 9 && exec steer "$@" ;;
 "run --quiet --package "*) program=$4 && shift 5 && exec "$program" "$@" ;;
 "install --locked --path crates/cli" | "test --workspace" | "test --quiet --package "*) ;;
 "nextest --version") exit 1 ;;
