@@ -22,6 +22,8 @@
 //! # }
 //! ```
 //!
+//! Without the feature `crypto`, on by default, functions of keys, certificates and passwords fail when they are called.
+//!
 //! A [`Chart`] is loaded once and rendered many times, by several threads if need be; what was parsed is kept in it.
 //!
 //! **Invariant:** a render knows no cluster, no clock and no random source: they come in through one [`Environment`].

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::Deserialize;
 use steersman_watches::{LabelSelector, deserialize_duration};
 
 use crate::error::{Error, Result};
 
 /// One entry of watches.yaml, with operator-sdk's fields, those of helm-operator-plugins, and ours.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
 pub struct WatchConfig {
     /// The API group of the watched kind.
@@ -37,7 +37,7 @@ pub struct WatchConfig {
     /// Resync period of each object: never for zero, and at most once a second. What the
     /// program's flag says by default.
     #[serde(deserialize_with = "deserialize_duration")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub reconcile_period: Option<Duration>,
     /// How many objects are worked on at a time. What the program's flag says by default.
     pub max_concurrent_reconciles: Option<usize>,
@@ -59,7 +59,8 @@ pub struct WatchConfig {
 }
 
 /// A policy for definitions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as Flux does")]
 pub enum Crds {
     Skip,
@@ -68,7 +69,8 @@ pub enum Crds {
 }
 
 /// Fields that may differ from the chart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
 pub struct Ignore {
     /// JSON pointers such as `/spec/replicas`.
@@ -80,7 +82,8 @@ pub struct Ignore {
 }
 
 impl WatchConfig {
-    /// JSON schema of an entry, with the descriptions of its fields.
+    /// JSON schema of an entry, with the descriptions of its fields. Needs the feature `schema`.
+    #[cfg(feature = "schema")]
     #[must_use]
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()
@@ -282,6 +285,7 @@ mod tests {
         assert!(WatchConfig::parse(remote).is_ok());
     }
 
+    #[cfg(feature = "schema")]
     #[test]
     fn the_schema_describes_every_field() {
         let schema = WatchConfig::schema();

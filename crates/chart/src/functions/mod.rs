@@ -3,6 +3,7 @@
 mod args;
 mod cast;
 pub(crate) mod constraint;
+#[cfg(feature = "crypto")]
 mod crypto;
 mod data;
 mod dates;
@@ -28,10 +29,14 @@ mod toml;
 mod unicode;
 pub(crate) mod urls;
 mod version;
+#[cfg(any(test, not(feature = "crypto")))]
+mod without_crypto;
 mod words;
 
 use args::define;
 use steersman_gotemplate::{CallError, Funcs, Str, Value};
+#[cfg(not(feature = "crypto"))]
+use without_crypto as crypto;
 
 pub use host::Host;
 use host::{MAP_ENTRY, NIL_DEREFERENCE, deeper};

@@ -106,6 +106,29 @@ fn nothing_is_missing_and_nothing_is_added() {
     assert_eq!(helms.len(), 216);
 }
 
+#[cfg(feature = "crypto")]
+#[test]
+fn without_crypto_its_functions_fail_when_they_are_called() {
+    let names = |register: fn(&mut Funcs<TestHost>)| {
+        let mut funcs = Funcs::new();
+        register(&mut funcs);
+        funcs.names().map(ToString::to_string).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(names(super::without_crypto::register), names(super::crypto::register));
+    let mut funcs = functions();
+    super::without_crypto::register(&mut funcs);
+    let mut set = Set::new(Arc::new(funcs));
+    set.parse("t", br#"{{ if .ca }}{{ genCA "ca" 365 }}{{ end }}"#).unwrap();
+    let render = |ca| {
+        let data = Map::new();
+        data.insert("ca", Value::Bool(ca));
+        set.execute(&mut TestHost(Seeded::new(42)), "t", Value::Map(data), &mut Vec::new())
+    };
+    render(false).unwrap();
+    let error = render(true).unwrap_err();
+    assert!(error.message.contains("feature `crypto`"), "{}", error.message);
+}
+
 #[test]
 fn huge_counts_fail_instead_of_exhausting_memory() {
     for template in [
