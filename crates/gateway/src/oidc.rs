@@ -315,7 +315,7 @@ impl Oidc {
     pub(crate) async fn finish(&self, state: &str, code: &str, browser: &str) -> Result<(Grant, String)> {
         let pending =
             lock(&self.pending).take(&hash(state)).filter(|pending| pending.browser == hash(browser));
-        // A state that another browser was given would sign this one in as somebody else.
+        // A state that another browser was given would sign this one in as another user.
         let pending = pending.ok_or_else(|| {
             Problem::unauthorized("this sign-in was not begun here, or took too long: begin again")
         })?;

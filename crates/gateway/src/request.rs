@@ -71,7 +71,7 @@ impl Route {
 
     fn segments(rest: &str) -> Result<Self> {
         let unknown =
-            || Problem::not_found("there is nothing at this address; docs/rest.md lists what there is");
+            || Problem::not_found("there is nothing at this address; docs/rest.md lists the addresses");
         let segments: Vec<String> =
             rest.split('/').map(segment).collect::<Option<_>>().ok_or_else(unknown)?;
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();

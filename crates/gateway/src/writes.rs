@@ -122,7 +122,7 @@ pub(crate) async fn perform(
     let mut before = match (live, &object_path) {
         (Some(live), _) => live,
         (None, Some(path)) if unversioned => cluster.get(path).await?,
-        // Whoever may write and not read gets no difference; the write itself is not held up.
+        // A caller who may write and not read gets no difference; the write itself is not held up.
         (None, Some(path)) => cluster.get(path).await.unwrap_or_default(),
         (None, None) => Value::Null,
     };

@@ -1,6 +1,6 @@
 //! What plans applied: noted down in the status of an instance, pruned when a new version no longer has it.
 //!
-//! The inventory is a claim: whoever may write the status of an instance may write it. What is deleted by it carries the ownership of
+//! The inventory is a claim: every user who may write the status of an instance may write it. What is deleted by it carries the ownership of
 //! the instance, as only plans give it, and is in the namespace of the instance.
 
 use std::collections::BTreeSet;

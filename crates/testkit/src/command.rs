@@ -96,7 +96,7 @@ impl Surroundings {
             .map_err(|error| CommandError::new(format!("command {shown:?} failed, {error}")))?;
         if command.background {
             let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-            // Nobody reads a pipe that is left: the program would stop at a full one.
+            // A pipe that is left is no longer read: the program would stop at a full one.
             tokio::spawn(async move { tokio::join!(drain(stdout), drain(stderr)) });
             return Ok(Some(child));
         }

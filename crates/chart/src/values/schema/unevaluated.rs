@@ -3,7 +3,7 @@
 use super::node::Node;
 use super::subschema::Subschema;
 
-/// A flag for each property or item that is left; empty if nothing is, or nobody needs to know.
+/// A flag for each property or item that is left; empty if nothing is, or no caller needs to know.
 #[derive(Debug, Default)]
 pub(super) struct Unevaluated {
     flags: Vec<bool>,
@@ -66,5 +66,21 @@ impl Unevaluated {
     /// The flags of all properties or items, after which nothing is left.
     pub(super) fn take(&mut self) -> impl Iterator<Item = bool> + use<> {
         std::mem::take(self).flags.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_evaluated_counts_once() {
+        let mut left = Unevaluated { flags: vec![true; 2], count: 2 };
+        left.evaluate(0);
+        left.evaluate(0);
+        left.evaluate(2);
+        assert_eq!((left.count(), left.is_empty()), (1, false));
+        left.evaluate(1);
+        assert!(left.is_empty());
     }
 }

@@ -168,7 +168,7 @@ impl View {
         Ok(Scene { objects, events, denied: self.denied(&watched) })
     }
 
-    /// What a look depends on: if this is the same, so is what there is to see.
+    /// What a view depends on: while this is the same, so is the view.
     pub(super) fn version(&self) -> Version {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let revision = self.cluster.server().store().revision();

@@ -123,7 +123,7 @@ impl Interface {
             filter: String::new(),
             is_typing: false,
             only_failing: false,
-            // Until there are objects, what is being done is what there is to read.
+            // Until there are objects, the steps of the start are shown.
             pane: Pane::Messages,
             focus: Focus::Objects,
             back: 0,
