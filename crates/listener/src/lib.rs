@@ -11,10 +11,13 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The feature `http2`, off by default, adds HTTP/2; without it a listener speaks HTTP/1.1.
 
 mod body;
 mod connections;
 mod limits;
+mod protocol;
 mod tunnel;
 mod websocket;
 
@@ -31,10 +34,6 @@ use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
 use hyper::service::service_fn;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
-};
 use rustls::{ServerConfig, pki_types::CertificateDer};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -203,16 +202,8 @@ async fn answer(
             Ok(Response::from_parts(head, ResponseBody::new(None, pending)))
         }
     });
-    let mut server = auto::Builder::new(TokioExecutor::new());
-    server.http1().timer(TokioTimer::new()).header_read_timeout(limits.header);
-    server
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.streams)
-        .keep_alive_interval(limits.ping)
-        .keep_alive_timeout(limits.header);
-    let serving = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    // The server waits for the first bytes, which tell the protocol, without a limit of its own.
+    let serving = protocol::serve(stream, service, &limits);
+    // With HTTP/2 the first bytes, which tell the protocol, are waited for without a limit.
     let unused = async {
         tokio::time::sleep(limits.header).await;
         if !requests.is_unused() {
@@ -220,7 +211,7 @@ async fn answer(
         }
     };
     tokio::select! {
-        // What goes wrong with a connection concerns its other end alone.
+        // A failing connection concerns its other end alone.
         ended = serving => if let Err(error) = ended {
             tracing::debug!(error, "a connection ended early");
         },

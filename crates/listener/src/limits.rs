@@ -18,9 +18,9 @@ pub struct Limits {
     pub header: Duration,
     /// Time for the body of a request. Default: 60 s.
     pub body: Duration,
-    /// Requests of one HTTP/2 connection at a time. Default: 250.
+    /// Requests of one HTTP/2 connection at a time (feature `http2`). Default: 250.
     pub streams: u32,
-    /// Time between HTTP/2 pings, by which a client that is gone is noticed. Default: 30 s.
+    /// Time between HTTP/2 pings, by which a client that is gone is noticed (feature `http2`). Default: 30 s.
     pub ping: Option<Duration>,
     /// Time until the next attempt when no connection can be accepted. Default: 10 ms.
     pub accept_retry: Duration,
