@@ -504,7 +504,7 @@ async fn until<K, T>(
 where
     K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {
-    use kube::runtime::{WatchStreamExt as _, watcher};
+    use steersman_watcher::{self as watcher, WatchStreamExt as _};
     let mut objects = std::pin::pin!(watcher::watch_object(api.clone(), name).default_backoff());
     let watching = async {
         while let Some(event) = objects.next().await {

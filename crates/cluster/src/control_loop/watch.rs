@@ -10,12 +10,9 @@ use kube::{
     Api, Client, ResourceExt as _,
     core::{ApiResource, DynamicObject, PartialObjectMeta},
     discovery::{Discovery, Scope, verbs},
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, Config, Event},
-    },
 };
 use steersman_api::store::{Entry, Event as LogEvent, EventKind};
+use steersman_watcher::{self as watcher, Config, Event, InitialList, WatchStreamExt as _};
 
 use super::{
     ControlLoop, Controller, Kind, ResourceInfo,
@@ -207,7 +204,8 @@ fn read<K: Kind>(entry: &Entry) -> Option<K> {
 
 /// The metadata of all objects, and what happens to them.
 fn listing(api: Api<Metadata>) -> impl Stream<Item = MetadataResult> + Send {
-    watcher::watcher(api, Config::default().streaming_lists()).default_backoff()
+    let config = Config { initial_list: InitialList::Streaming, ..Config::default() };
+    watcher::watcher(api, config).default_backoff()
 }
 
 /// What a watch of metadata would tell of this.

@@ -3,10 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, pin_mut};
-use kube::{
-    Api, Client,
-    runtime::watcher::{self, Event, InitialListStrategy},
-};
+use kube::{Api, Client};
+use steersman_watcher::{self as watcher, Config, Event, InitialList};
 
 use super::{
     snapshot::Incoming,
@@ -51,14 +49,11 @@ pub(crate) async fn run(
         Some(namespace) => Api::namespaced_with(client, namespace, store.kind.resource()),
         None => Api::all_with(client, store.kind.resource()),
     };
-    let mut config = watcher::Config {
-        label_selector: selection.labels,
-        field_selector: selection.fields,
-        ..watcher::Config::default()
-    };
+    let mut config =
+        Config { label_selector: selection.labels, field_selector: selection.fields, ..Config::default() };
     if streaming {
         // Objects come one by one: a page of a list would be in memory twice.
-        config.initial_list_strategy = InitialListStrategy::StreamingList;
+        config.initial_list = InitialList::Streaming;
     }
     let mut epoch = 0;
     let mut first = true;
@@ -90,8 +85,8 @@ pub(crate) async fn run(
                         progress.absent = absent;
                     });
                     let refused = refuses_streams(&error);
-                    if refused && config.initial_list_strategy == InitialListStrategy::StreamingList {
-                        config.initial_list_strategy = InitialListStrategy::ListWatch;
+                    if refused && config.initial_list == InitialList::Streaming {
+                        config.initial_list = InitialList::Paged;
                         break;
                     }
                     delay = (delay * 2).min(longest_delay(&error));
@@ -104,13 +99,7 @@ pub(crate) async fn run(
 }
 
 fn status(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
-        watcher::Error::WatchError(status) => Some(status.code),
-        _ => None,
-    }
+    error.status().map(|status| status.code)
 }
 
 /// The longest delay before the next attempt.

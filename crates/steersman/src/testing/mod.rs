@@ -16,11 +16,11 @@ use kube::{
     Api, Client, Resource, ResourceExt as _,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, ClusterResourceScope, DynamicObject, GroupVersionKind, NamespaceResourceScope},
-    runtime::watcher,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 pub use steersman_cluster::Cluster;
+use steersman_watcher::watch_object;
 use tokio::{
     sync::{oneshot, watch},
     task::JoinHandle,
@@ -457,7 +457,7 @@ impl TestEnv {
         K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
     {
         let (mut last, mut trouble) = (None, String::new());
-        let states = watcher::watch_object(api, name);
+        let states = watch_object(api, name);
         pin_mut!(states);
         let waiting = async {
             while let Some(state) = states.next().await {
