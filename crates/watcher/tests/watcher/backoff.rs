@@ -8,14 +8,10 @@ use tokio::time::Instant;
 
 use crate::server::{Answer::Refused, Server};
 
-/// Without jitter, so that delays are exact.
-const EXACT: Backoff = Backoff {
-    initial: Duration::from_millis(800),
-    max: Duration::from_secs(30),
-    factor: 2.0,
-    jitter: 0.0,
-    reset_after: Duration::from_secs(120),
-};
+/// The default without jitter, so that delays are exact.
+fn exact() -> Backoff {
+    Backoff { jitter: 0.0, ..Backoff::default() }
+}
 
 /// The time that passes before each item, in milliseconds.
 async fn delays<T, E>(stream: impl Stream<Item = Result<T, E>>) -> Vec<u128> {
@@ -35,14 +31,14 @@ fn results(items: impl IntoIterator<Item = Result<(), ()>>) -> impl Stream<Item 
 
 #[tokio::test(start_paused = true)]
 async fn delays_double_up_to_the_longest() {
-    let delays = delays(results([Err(()); 9]).backoff(EXACT)).await;
+    let delays = delays(results([Err(()); 9]).backoff(exact())).await;
     assert_eq!(delays, [0, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_succeeds_is_not_delayed_and_resets_nothing() {
     let items = [Ok(()), Ok(()), Err(()), Ok(()), Ok(()), Err(()), Ok(())];
-    assert_eq!(delays(results(items).backoff(EXACT)).await, [0, 0, 0, 800, 0, 0, 1600]);
+    assert_eq!(delays(results(items).backoff(exact())).await, [0, 0, 0, 800, 0, 0, 1600]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,14 +50,14 @@ async fn two_minutes_without_errors_reset_the_delay() {
             tokio::time::sleep(Duration::from_secs(quiet) - Duration::from_millis(1600)).await;
             Err(())
         });
-        let delays = delays(failures.chain(third).chain(results([Ok(())])).backoff(EXACT)).await;
+        let delays = delays(failures.chain(third).chain(results([Ok(())])).backoff(exact())).await;
         assert_eq!(delays[3], expected, "after {quiet} s");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delay_begins_with_its_error() {
-    let mut stream = pin!(results([Err(()), Ok(())]).backoff(EXACT));
+    let mut stream = pin!(results([Err(()), Ok(())]).backoff(exact()));
     let start = Instant::now();
     stream.next().await;
     tokio::time::sleep(Duration::from_millis(500)).await;
