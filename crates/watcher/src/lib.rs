@@ -9,14 +9,13 @@
 //! | `Delete` | an object was deleted, in its last state |
 //! | `Err` | a request failed: polling the stream again retries it |
 //!
-//! The list comes in pages, or as the first events of a watch ([`InitialList::Streaming`]). Every object and every bookmark
-//! moves the resource version on, and a watch that ends, with or without an error, resumes at the last version. What
-//! cannot be resumed begins with a new list, so with `Init`: a version that the server no longer has (410 Gone), an object
-//! without a version, and a list that broke off, of which `Init` and some objects may have been seen. `Init` is sent when the
-//! first answer arrives: while the server is down there are errors only.
+//! The list is read in pages, or as the first events of a watch ([`InitialList::Streaming`]). Each object and each bookmark of a
+//! watch advances the resource version, and a watch that ends, with or without an error, resumes at the last version. Where it
+//! cannot resume, a new list follows, with `Init` again: after 410 Gone, after an object without a version, and after a list that
+//! failed in the middle. `Init` is sent with the first answer: while the server is down there are errors only.
 //!
-//! An object that can't be decoded fails a list. In a watch it is an error and then skipped, because a watch from the last
-//! version would return it again.
+//! An object that can't be decoded fails a list. In a watch it is an error, and then skipped: a watch from the last version would
+//! return it again.
 //!
 //! Retries are not delayed unless the stream is wrapped by [`WatchStreamExt::default_backoff`] or the caller waits on its own.
 //!

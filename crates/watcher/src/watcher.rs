@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// The annotation of the bookmark that ends the list in a watch.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A version that is as new as the server's watch cache, at least.
+/// Any version: a streaming list is answered from the server's watch cache, as client-go's first list is.
 const ANY_VERSION: &str = "0";
 
 /// Which objects to watch, and how to list them.
@@ -80,11 +80,11 @@ impl Config {
 /// How to list the objects before they are followed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum InitialList {
-    /// List requests, page by page, at the latest version. Every API server has them.
+    /// List requests, page by page, at the latest version. Every API server supports them.
     #[default]
     Paged,
-    /// A watch that begins with the existing objects (`sendInitialEvents`), so that no page is ever in memory. Servers that
-    /// do not have it, before Kubernetes 1.32 by default, refuse it with 400 or 422: [`Error::WatchStartFailed`].
+    /// A watch that begins with the existing objects (`sendInitialEvents`), which takes less memory than pages. Servers without
+    /// it, such as Kubernetes before 1.32 by default, refuse it with 400 or 422: [`Error::WatchStartFailed`].
     Streaming,
 }
 
@@ -119,18 +119,18 @@ struct Watcher<K> {
     api: Api<K>,
     config: Config,
     state: State<K>,
-    /// A continue token has expired: until a list succeeds they have no pages, as in client-go.
+    /// Whether lists have no pages: from an expired continue token until a list succeeds, as in client-go.
     whole: bool,
 }
 
 enum State<K> {
     /// A list is to begin.
     Unlisted,
-    /// The objects of a page are on their way, and the rest of the list follows.
+    /// A page was answered: its objects that are not sent yet, and what follows them.
     Page { objects: vec::IntoIter<K>, rest: Rest },
-    /// The initial events of a streaming list are on their way.
+    /// A streaming list is being read.
     InitialEvents(Events<K>),
-    /// Everything up to this version is known. A watch is to begin.
+    /// The objects are known up to this version. A watch is to begin.
     Unwatched { version: String },
     /// A watch is open. The version is that of its last event.
     Watching { version: String, events: Events<K> },
@@ -156,7 +156,7 @@ where
         }
     }
 
-    /// Makes one request or reads one event. What sets no new state, an error above all, leads to a new list.
+    /// Makes one request or reads one event. A step that sets no state, as most errors do, is followed by a new list.
     async fn step(&mut self) -> Result<Option<Event<K>>> {
         match mem::replace(&mut self.state, State::Unlisted) {
             State::Unlisted => {
@@ -246,7 +246,7 @@ where
             }
             Some(Ok(WatchEvent::Deleted(object))) => (version_of(&object), Event::Delete(object)),
             Some(Ok(WatchEvent::Bookmark(bookmark))) => {
-                // One without a version says nothing.
+                // One without a version advances nothing.
                 let version = known(Some(bookmark.metadata.resource_version)).unwrap_or(version);
                 self.state = State::Watching { version, events };
                 return Ok(None);
