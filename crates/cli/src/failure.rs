@@ -205,6 +205,7 @@ impl From<steersman_release::Error> for Failure {
     }
 }
 
+#[cfg(feature = "scaffold")]
 impl From<steersman_scaffold::Error> for Failure {
     fn from(error: steersman_scaffold::Error) -> Self {
         let help = error.help();

@@ -25,6 +25,7 @@ mod remote;
 #[path = "without_remote.rs"]
 mod remote;
 mod runtime;
+#[cfg(feature = "scaffold")]
 mod scaffold;
 
 use std::io::Write;

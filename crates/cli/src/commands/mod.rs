@@ -1,22 +1,29 @@
 //! The commands, and how `steer --help` groups them.
 
 mod background;
+#[cfg(feature = "scaffold")]
 mod bundle;
 mod chart;
 mod cluster;
 #[cfg(feature = "completion")]
 mod completion;
+#[cfg(feature = "scaffold")]
 mod create;
+#[cfg(feature = "scaffold")]
 mod deploy;
 mod dev;
+#[cfg(feature = "scaffold")]
 mod doctor;
 #[cfg(feature = "e2e")]
 mod e2e;
+#[cfg(feature = "scaffold")]
 mod edit;
 mod envtest;
+#[cfg(feature = "scaffold")]
 mod generate;
-#[cfg(feature = "registry")]
+#[cfg(all(feature = "registry", feature = "scaffold"))]
 mod image;
+#[cfg(feature = "scaffold")]
 mod init;
 #[cfg(feature = "kudo")]
 mod kudo;
@@ -25,15 +32,18 @@ mod kuttl;
 mod lint;
 #[cfg(feature = "man")]
 mod man;
+#[cfg(feature = "scaffold")]
 mod rbac;
 mod release;
 mod run;
+#[cfg(feature = "scaffold")]
 mod scorecard;
 #[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "sim")]
 mod sim;
 mod template;
+#[cfg(feature = "scaffold")]
 mod update;
 mod version;
 
@@ -66,9 +76,13 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
         "Start",
         &[
             ("dev", dev::Dev::augment_args),
+            #[cfg(feature = "scaffold")]
             ("init", init::Init::augment_args),
+            #[cfg(feature = "scaffold")]
             ("create", create::Create::augment_args),
+            #[cfg(feature = "scaffold")]
             ("edit", edit::Edit::augment_args),
+            #[cfg(feature = "scaffold")]
             ("update", update::Update::augment_args),
         ],
     ),
@@ -76,7 +90,9 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
         "Run",
         &[
             ("run", run::Run::augment_args),
+            #[cfg(feature = "scaffold")]
             ("deploy", deploy::Deploy::augment_args),
+            #[cfg(feature = "scaffold")]
             ("undeploy", deploy::Undeploy::augment_args),
             #[cfg(feature = "kudo")]
             ("kudo", kudo::KudoCommand::augment_args),
@@ -93,6 +109,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
             ("kuttl", kuttl::Kuttl::augment_args),
             #[cfg(feature = "sim")]
             ("sim", sim::Sim::augment_args),
+            #[cfg(feature = "scaffold")]
             ("scorecard", scorecard::Scorecard::augment_args),
         ],
     ),
@@ -117,10 +134,13 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
     (
         "Make",
         &[
+            #[cfg(feature = "scaffold")]
             ("generate", generate::Generate::augment_args),
-            #[cfg(feature = "registry")]
+            #[cfg(all(feature = "registry", feature = "scaffold"))]
             ("image", image::ImageCommand::augment_args),
+            #[cfg(feature = "scaffold")]
             ("bundle", bundle::Bundle::augment_args),
+            #[cfg(feature = "scaffold")]
             ("rbac", rbac::Rbac::augment_args),
         ],
     ),
@@ -128,6 +148,7 @@ const GROUPS: &[(&str, &[(&str, Define)])] = &[
     (
         "Help",
         &[
+            #[cfg(feature = "scaffold")]
             ("doctor", doctor::Doctor::augment_args),
             #[cfg(feature = "completion")]
             ("completion", completion::Completion::augment_args),
@@ -157,12 +178,18 @@ pub(crate) struct Steer {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dev(dev::Dev),
+    #[cfg(feature = "scaffold")]
     Init(init::Init),
+    #[cfg(feature = "scaffold")]
     Create(create::Create),
+    #[cfg(feature = "scaffold")]
     Edit(edit::Edit),
+    #[cfg(feature = "scaffold")]
     Update(update::Update),
     Run(run::Run),
+    #[cfg(feature = "scaffold")]
     Deploy(deploy::Deploy),
+    #[cfg(feature = "scaffold")]
     Undeploy(deploy::Undeploy),
     #[cfg(feature = "kudo")]
     Kudo(kudo::KudoCommand),
@@ -173,6 +200,7 @@ enum Command {
     Kuttl(kuttl::Kuttl),
     #[cfg(feature = "sim")]
     Sim(sim::Sim),
+    #[cfg(feature = "scaffold")]
     Scorecard(scorecard::Scorecard),
     #[cfg(feature = "serve")]
     Serve(serve::Serve),
@@ -189,13 +217,17 @@ enum Command {
     Status(release::status::Status),
     Get(release::get::Get),
     Chart(chart::Chart),
+    #[cfg(feature = "scaffold")]
     Generate(generate::Generate),
-    #[cfg(feature = "registry")]
+    #[cfg(all(feature = "registry", feature = "scaffold"))]
     Image(image::ImageCommand),
+    #[cfg(feature = "scaffold")]
     Bundle(bundle::Bundle),
+    #[cfg(feature = "scaffold")]
     Rbac(rbac::Rbac),
     Cluster(cluster::Cluster),
     Envtest(envtest::Envtest),
+    #[cfg(feature = "scaffold")]
     Doctor(doctor::Doctor),
     #[cfg(feature = "completion")]
     Completion(completion::Completion),
@@ -225,12 +257,18 @@ impl Steer {
         let globals = &self.globals;
         match self.command {
             Command::Dev(dev) => dev.run(globals),
+            #[cfg(feature = "scaffold")]
             Command::Init(init) => init.run(globals, output),
+            #[cfg(feature = "scaffold")]
             Command::Create(create) => create.run(globals, output),
+            #[cfg(feature = "scaffold")]
             Command::Edit(edit) => edit.run(output),
+            #[cfg(feature = "scaffold")]
             Command::Update(update) => update.run(output),
             Command::Run(run) => run.run(globals),
+            #[cfg(feature = "scaffold")]
             Command::Deploy(deploy) => deploy.run(globals, output),
+            #[cfg(feature = "scaffold")]
             Command::Undeploy(undeploy) => undeploy.run(globals, output),
             #[cfg(feature = "kudo")]
             Command::Kudo(kudo) => kudo.run(globals, output),
@@ -240,6 +278,7 @@ impl Steer {
             Command::Kuttl(kuttl) => kuttl.run(globals),
             #[cfg(feature = "sim")]
             Command::Sim(sim) => sim.run(output),
+            #[cfg(feature = "scaffold")]
             Command::Scorecard(scorecard) => scorecard.run(output),
             #[cfg(feature = "serve")]
             Command::Serve(serve) => serve.run(globals),
@@ -256,13 +295,17 @@ impl Steer {
             Command::Status(status) => status.run(globals, output),
             Command::Get(get) => get.run(globals, output),
             Command::Chart(chart) => chart.run(globals, output),
+            #[cfg(feature = "scaffold")]
             Command::Generate(generate) => generate.run(output),
-            #[cfg(feature = "registry")]
+            #[cfg(all(feature = "registry", feature = "scaffold"))]
             Command::Image(image) => image.run(globals, output),
+            #[cfg(feature = "scaffold")]
             Command::Bundle(bundle) => bundle.run(output),
+            #[cfg(feature = "scaffold")]
             Command::Rbac(rbac) => rbac.run(output),
             Command::Cluster(cluster) => cluster.run(globals, output),
             Command::Envtest(envtest) => envtest.run(output),
+            #[cfg(feature = "scaffold")]
             Command::Doctor(doctor) => doctor.run(globals, output),
             #[cfg(feature = "completion")]
             Command::Completion(completion) => completion.run(output),
@@ -305,7 +348,8 @@ fn override_self(command: clap::Command) -> clap::Command {
 fn grouped(command: &clap::Command) -> String {
     let (heading, literal) = (STYLES.get_header(), STYLES.get_literal());
     let mut text = String::new();
-    for (group, commands) in GROUPS {
+    // All commands of a group may be left out.
+    for (group, commands) in GROUPS.iter().filter(|(_, commands)| !commands.is_empty()) {
         let _ = writeln!(text, "{heading}{group}:{heading:#}");
         for (name, _) in *commands {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);

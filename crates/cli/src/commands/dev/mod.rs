@@ -25,6 +25,11 @@ mod portal;
 mod portal;
 pub(super) mod program;
 pub(super) mod project;
+#[cfg(feature = "scaffold")]
+mod project_file;
+#[cfg(not(feature = "scaffold"))]
+#[path = "without/project_file.rs"]
+mod project_file;
 mod screen;
 pub(super) mod view;
 pub(super) mod watch;

@@ -12,10 +12,10 @@ use steersman::Operator;
 use steersman_cluster::User;
 use steersman_helm_operator::{Defaults, WatchConfig, add_watches};
 use steersman_release::{Kinds, Object};
-use steersman_scaffold::{Error as ScaffoldError, Plugin, Project as ProjectFile};
 
 use super::package::Package;
 use super::plays::Plays;
+use super::project_file::ProjectFile;
 use crate::failure::{Failure, Result};
 
 /// How long definitions may take to be served.
@@ -86,23 +86,16 @@ pub(crate) struct Sample {
 
 impl Project {
     pub(crate) fn load(root: &Path) -> Result<Self> {
-        // A project need not have a PROJECT file.
-        let file = match ProjectFile::load(root) {
-            Ok(file) => Some(file),
-            Err(ScaffoldError::NotAProject(_)) => None,
-            Err(error) => return Err(error.into()),
-        };
+        // A project need not have one.
+        let file = ProjectFile::load(root)?;
         let mut parts = Vec::new();
         let watches = root.join("watches.yaml");
         if watches.exists() {
             parts.push(Part::of_watches(&watches)?);
         }
-        let plugin = file.as_ref().and_then(|file| file.plugin().ok());
         // A chart's project may have code beside it that is none of the operator's.
-        let has_code = match plugin {
-            Some(plugin) => plugin == Plugin::Rust,
-            None => !watches.exists(),
-        };
+        let is_rust = file.as_ref().and_then(|file| file.is_rust);
+        let has_code = is_rust.unwrap_or(!watches.exists());
         if has_code && root.join("Cargo.toml").exists() {
             parts.push(Part::Crate);
         }
@@ -116,7 +109,7 @@ impl Project {
                 "name the project's directory: steer dev examples/minimart; `steer init` makes a project",
             ));
         }
-        let is_namespaced = file.is_some_and(|file| file.is_namespaced());
+        let is_namespaced = file.is_some_and(|file| file.is_namespaced);
         Ok(Self { root: root.to_owned(), parts, is_namespaced })
     }
 
