@@ -24,7 +24,7 @@ install: ## Install `steer` into cargo's bin directory
 ##@ Check
 # The programs that suites use are those that `make test` has built: alone they would have other features, and be built anew with all below them.
 DEBUG := $(or $(CARGO_TARGET_DIR),target)/debug
-BUILD_DEBUG = $(CARGO) test --quiet --no-run --test cli --test recorded_kubernetes
+BUILD_DEBUG = $(CARGO) test --workspace --quiet --no-run --test cli --test recorded_kubernetes
 
 # Where property tests begin, so that a change is judged by what it changed: another number tries other cases.
 export PROPTEST_RNG_SEED ?= 1
@@ -97,29 +97,29 @@ package-check: ## Package every crate as for a registry, and look at what is in 
 
 .PHONY: sim
 sim: ## Simulate operators with every fault: all mistakes of the zoo must be found, and no corrected twin nor example may fail
-	$(CARGO) test --quiet --profile checks --test zoo $(patsubst %,--test %_simulation,shell memcached ptemplate cronjob foo collector) \
+	$(CARGO) test --workspace --quiet --profile checks --test zoo $(patsubst %,--test %_simulation,shell memcached ptemplate cronjob foo collector) \
 		-- --ignored --nocapture --test-threads 1
-	$(CARGO) test --quiet --profile checks --test cli -- --ignored --nocapture --test-threads 1 sim_command::
+	$(CARGO) test --workspace --quiet --profile checks --test cli -- --ignored --nocapture --test-threads 1 sim_command::
 
 .PHONY: oracle-sim
 oracle-sim: ## Simulate operators in Go, on controller-runtime and on Helm's packages: their planted mistakes must be found (needs Go)
 	oracles/sim/build generated-name late-finalizer >/dev/null
-	$(CARGO) test --quiet --profile checks --test cli -- --ignored --nocapture --test-threads 1 sim_go::
+	$(CARGO) test --workspace --quiet --profile checks --test cli -- --ignored --nocapture --test-threads 1 sim_go::
 
 .PHONY: sim-public
 sim-public: ## Simulate public operators in Go, unmodified, and write what is found to target/sim-public: an hour (needs Go)
-	$(CARGO) build --quiet --profile checks --bin steer
+	$(CARGO) build --workspace --quiet --profile checks --bin steer
 	oracles/sim/public/run $(BIN)/steer $(OPERATORS)
 
 .PHONY: test-scaffold
 test-scaffold: ## Make projects in Rust as `steer init` and the tutorials do, build them, run their tests, and change one under `steer dev`
-	$(CARGO) test --quiet --test cli -- --ignored --nocapture scaffold_rust:: dev::a_change_of_the_reconciler
-	$(CARGO) test --quiet --test cli -- --ignored --nocapture --test-threads 1 documents::
+	$(CARGO) test --workspace --quiet --test cli -- --ignored --nocapture scaffold_rust:: dev::a_change_of_the_reconciler
+	$(CARGO) test --workspace --quiet --test cli -- --ignored --nocapture --test-threads 1 documents::
 
 .PHONY: kudo
 kudo: ## End KUDO's operator at every write of a plan; with STEERSMAN_KUDO_OPERATORS, run the public packages too
-	$(CARGO) test --quiet --test kudo_operator -- --ignored crash::
-	if [ -n "$$STEERSMAN_KUDO_OPERATORS" ]; then $(CARGO) test --quiet \
+	$(CARGO) test --workspace --quiet --test kudo_operator -- --ignored crash::
+	if [ -n "$$STEERSMAN_KUDO_OPERATORS" ]; then $(CARGO) test --workspace --quiet \
 		--test kudo --test kudo_operator -- --ignored --nocapture public_packages; fi
 
 .PHONY: oracle-kudo
@@ -127,7 +127,7 @@ oracle-kudo: ## Run KUDO's own suites, and compare with its golden outputs
 	oracles/kubernetes/build kubectl >/dev/null
 	$(BUILD_DEBUG)
 	oracles/kudo/suites $(DEBUG)/steer
-	STEERSMAN_KUDO="$$(oracles/kudo/source)" $(CARGO) test --quiet --test cli -- --ignored --nocapture kudo_golden::
+	STEERSMAN_KUDO="$$(oracles/kudo/source)" $(CARGO) test --workspace --quiet --test cli -- --ignored --nocapture kudo_golden::
 
 # Python and Ansible, pinned, in a virtual environment outside the checkout. The first call makes it.
 ANSIBLE_SUITES := plays:: advanced:: inputs::
@@ -137,10 +137,10 @@ test-ansible: ## Run Ansible operators with real plays, and the tests of their P
 	environment=$$(tools/ansible) || { echo "SKIPPED: test-ansible, there is no Python with Ansible" >&2; exit 0; }; \
 		export VIRTUAL_ENV="$$environment" && \
 		"$$environment/bin/python3" -m unittest discover --start-directory crates/ansible-operator/python/tests && \
-		$(CARGO) test --quiet --test ansible_operator -- --ignored --nocapture --test-threads 2 $(ANSIBLE_SUITES) && \
-		$(CARGO) test --quiet --test cli -- --ignored --nocapture ansible_kill:: && \
-		$(CARGO) test --quiet --test cli -- --ignored --nocapture --test-threads 1 an_ansible_project && \
-		PATH="$$environment/bin:$$PATH" $(CARGO) test --quiet --test cli -- --nocapture documents::ansible documents::tutorial_memcached_ansible
+		$(CARGO) test --workspace --quiet --test ansible_operator -- --ignored --nocapture --test-threads 2 $(ANSIBLE_SUITES) && \
+		$(CARGO) test --workspace --quiet --test cli -- --ignored --nocapture ansible_kill:: && \
+		$(CARGO) test --workspace --quiet --test cli -- --ignored --nocapture --test-threads 1 an_ansible_project && \
+		PATH="$$environment/bin:$$PATH" $(CARGO) test --workspace --quiet --test cli -- --nocapture documents::ansible documents::tutorial_memcached_ansible
 
 ##@ Check against the real things (needs Go; the first run builds them into a cache)
 .PHONY: test-slow
@@ -154,19 +154,19 @@ oracle-helm: ## Compare the chart engine with Helm's packages on generated cases
 .PHONY: oracle-helm-commands
 oracle-helm-commands: ## Type the same commands for helm and for steer
 	oracles/helm/build helm >/dev/null
-	$(CARGO) test --quiet --test cli -- --ignored --nocapture helm::
+	$(CARGO) test --workspace --quiet --test cli -- --ignored --nocapture helm::
 
 CONTROL_PLANE := kube-apiserver etcd kube-controller-manager kube-scheduler kwok kubectl
 
 .PHONY: oracle-helm-releases
 oracle-helm-releases: ## Let helm and steer take turns on the releases of ten charts, on the real control plane
 	oracles/kubernetes/build helm $(CONTROL_PLANE) >/dev/null
-	$(CARGO) test --quiet --test cli -- --ignored --nocapture releases::
+	$(CARGO) test --workspace --quiet --test cli -- --ignored --nocapture releases::
 
 .PHONY: oracle-helm-operator
 oracle-helm-operator: ## Run chart operators on the embedded and the real control plane, with kubectl looking on
 	oracles/kubernetes/build helm $(CONTROL_PLANE) >/dev/null
-	$(CARGO) test --quiet --test cli -- --ignored --nocapture --test-threads 1 operators::
+	$(CARGO) test --workspace --quiet --test cli -- --ignored --nocapture --test-threads 1 operators::
 
 # How many of a hundred cases the embedded API server answers as the real one at least. It only rises.
 KUBERNETES_EQUAL ?= 99.5
@@ -191,7 +191,7 @@ recordings: ## Record anew the answers of the real things that make test compare
 	oracles/helm/build oracle helm >/dev/null
 	STEERSMAN_RECORD=1 STEERSMAN_ORACLE_CASES=9000 $(CARGO) test --quiet --package steersman-patch --package steersman-cel --package steersman-structural --test oracle -- --ignored --nocapture --test-threads 1
 	STEERSMAN_RECORD=1 $(CARGO) run --quiet --package steersman-oracles -- --scale 0.16
-	STEERSMAN_RECORD=1 $(CARGO) run --quiet --bin k8s-oracle -- --generated $(KUBERNETES_GENERATED)
+	STEERSMAN_RECORD=1 $(CARGO) run --quiet --package steersman-k8s-oracle --bin k8s-oracle -- --generated $(KUBERNETES_GENERATED)
 
 CHARTS := $(or $(STEERSMAN_SHARED),../shared)/charts
 LIFECYCLE ?= DandyDeveloper_charts__redis-ha dexidp_helm-charts__dex backstage_charts__backstage \
@@ -202,7 +202,7 @@ WITH_CLUSTER := oracles/kubernetes/with-cluster --steer $(DEBUG)/steer
 .PHONY: oracle-cluster
 oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, watch it a hundred times, and let the real helm, controllers, an autoscaler, an operator and an API server work on it
 	oracles/kubernetes/build helm kubectl kube-controller-manager kube-scheduler kwok operator sample-apiserver cert-manager etcd >/dev/null
-	$(CARGO) test --quiet --test cluster -- --ignored --nocapture disk:: hostile:: watch:: real_autoscaler::
+	$(CARGO) test --workspace --quiet --test cluster -- --ignored --nocapture disk:: hostile:: watch:: real_autoscaler::
 	$(BUILD_DEBUG)
 	$(WITH_CLUSTER) sh -c 'oracles/kubernetes/greeter "$$KUBECONFIG"'
 	$(WITH_CLUSTER) --no-workloads sh -c 'oracles/kubernetes/aggregation "$$KUBECONFIG"'
@@ -222,7 +222,7 @@ oracle-cluster: ## Kill a cluster a hundred times, fill its disk twenty times, w
 oracle-operators: ## Run the example operators' suites on a real control plane
 	oracles/kubernetes/build kube-apiserver etcd kube-controller-manager kube-scheduler kwok >/dev/null
 	scratch=$$(mktemp -d) && oracles/kubernetes/control-plane run "$$scratch/cluster" --all -- \
-		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" $(CARGO) test --quiet \
+		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" $(CARGO) test --workspace --quiet \
 			$(patsubst %,--test %,shell memcached ptemplate cronjob foo) -- --test-threads 1'; status=$$?; rm -rf "$$scratch"; exit $$status
 
 .PHONY: oracle-kuttl
@@ -252,7 +252,7 @@ oracle-clients: ## Run the same programs on client-go, client-node, fabric8, kub
 .PHONY: oracle-kubectl
 oracle-kubectl: ## Type the same kubectl commands, in three versions, for the embedded cluster and a real one, and render the same overlays
 	oracles/kubernetes/build kubectl kubectl-1.34 kubectl-1.30 kube-apiserver etcd kube-controller-manager kube-scheduler kwok control-plane >/dev/null
-	$(CARGO) test --quiet --test cli -- --nocapture kustomize::
+	$(CARGO) test --workspace --quiet --test cli -- --nocapture kustomize::
 	$(BUILD_DEBUG)
 	mkdir -p target
 	real=$$(mktemp -d) && $(WITH_CLUSTER) sh -c 'oracles/kubernetes/control-plane run "$$0" --all -- \
@@ -263,7 +263,7 @@ oracle-kubectl: ## Type the same kubectl commands, in three versions, for the em
 oracle-ansible: ## Run the same plays warm and cold, and compare their results, conditions and objects
 	environment=$$(tools/ansible) || { echo "SKIPPED: oracle-ansible, there is no Python with Ansible" >&2; exit 0; }; \
 		VIRTUAL_ENV="$$environment" \
-		$(CARGO) test --quiet --test ansible_operator -- --ignored --nocapture oracle::
+		$(CARGO) test --workspace --quiet --test ansible_operator -- --ignored --nocapture oracle::
 
 # One test at a time: they install definitions of the same names.
 .PHONY: oracle-ansible-operators
@@ -272,7 +272,7 @@ oracle-ansible-operators: ## Run the suites of Ansible operators on a real contr
 		oracles/kubernetes/build kube-apiserver etcd kube-controller-manager kube-scheduler kwok >/dev/null && \
 		scratch=$$(mktemp -d) && VIRTUAL_ENV="$$environment" oracles/kubernetes/control-plane run "$$scratch/cluster" --all -- \
 		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" STEERSMAN_TEST_NODES=1 \
-			$(CARGO) test --quiet --test ansible_operator -- --ignored --test-threads 1 $(ANSIBLE_SUITES)'; status=$$?; rm -rf "$$scratch"; exit $$status
+			$(CARGO) test --workspace --quiet --test ansible_operator -- --ignored --test-threads 1 $(ANSIBLE_SUITES)'; status=$$?; rm -rf "$$scratch"; exit $$status
 
 # One test at a time: they have the cluster to themselves. The tokens are those of the tests.
 .PHONY: oracle-gateway
@@ -281,7 +281,7 @@ oracle-gateway: ## Run the gateway's tests on a real control plane
 	scratch=$$(mktemp -d) && oracles/kubernetes/control-plane run "$$scratch/cluster" --all \
 		--token root-token,root,root,system:masters \
 		$(foreach user,editor viewer stranger,--token $(user)-token,$(user),$(user)) -- \
-		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" $(CARGO) test --quiet --test gateway -- --test-threads 1'; \
+		sh -c 'STEERSMAN_TEST_KUBECONFIG="$$KUBECONFIG" $(CARGO) test --workspace --quiet --test gateway -- --test-threads 1'; \
 		status=$$?; rm -rf "$$scratch"; exit $$status
 
 # How many cases Schemathesis makes of each operation, beside those that cover its schemas.
@@ -296,7 +296,7 @@ oracle-openapi: ## Ask the gateway what its OpenAPI description allows and what 
 .PHONY: oracle-registry
 oracle-registry: ## Push an image that steer has made to the real registry
 	oracles/kubernetes/build registry >/dev/null
-	$(CARGO) test --quiet --test cli -- --ignored --nocapture image::
+	$(CARGO) test --workspace --quiet --test cli -- --ignored --nocapture image::
 
 # Stand-ins for images that no registry has.
 MISSING_IMAGES := foo:non-existent webserver:404
@@ -364,7 +364,7 @@ bench: bench-ansible bench-chart bench-cluster bench-gateway bench-helm-operator
 .PHONY: bench-ansible
 bench-ansible: ## Run plays beside an operator that starts ansible-runner for each reconcile, as operator-sdk's does
 	environment=$$(tools/ansible) || { echo "SKIPPED: bench-ansible, there is no Python with Ansible" >&2; exit 0; }; \
-		$(CARGO) build --quiet --profile checks --bin steer --bin steersman-bench-ansible && \
+		$(CARGO) build --workspace --quiet --profile checks --bin steer --bin steersman-bench-ansible && \
 		$(BIN)/steersman-bench-ansible --python "$$environment/bin/python3" --steer $(BIN)/steer $(BENCH_ANSIBLE)
 
 .PHONY: bench-chart
@@ -375,7 +375,7 @@ bench-chart: ## Render charts beside helm, and load them in the library
 
 .PHONY: bench-gateway
 bench-gateway: ## Hold 500 event streams of the gateway while 200 objects a second change
-	$(CARGO) build --quiet --profile checks --bin steer --bin steersman-bench-gateway
+	$(CARGO) build --workspace --quiet --profile checks --bin steer --bin steersman-bench-gateway
 	$(BIN)/steersman-bench-gateway --steer $(BIN)/steer --check $(BENCH_GATEWAY)
 
 .PHONY: bench-helm-operator
