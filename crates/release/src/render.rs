@@ -264,3 +264,41 @@ pub(crate) fn options(
         ..RenderOptions::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use steersman_chart::File;
+
+    use super::*;
+
+    #[test]
+    fn a_render_ends_when_nothing_waits_for_it() {
+        let chart = Chart::from_files([
+            File::new("Chart.yaml", "{apiVersion: v2, name: endless, version: 0.1.0}"),
+            File::new("templates/a.yaml", "{{ range 9000000000000000000 }}{{ end }}"),
+        ]);
+        let limits = Limits { cost: usize::MAX, ..Limits::default() };
+        let request = Arc::new(Request {
+            chart: chart.unwrap(),
+            values: Values::new(),
+            options: RenderOptions { limits, ..RenderOptions::default() },
+            timeout: Duration::from_secs(3600),
+            lookup: false,
+            enable_dns: false,
+        });
+        // On one thread for renders, what follows one that never ends never runs.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        let next = runtime.block_on(async {
+            let mut rendering = Box::pin(attempt(&request, LookupResults::new()));
+            assert!(futures::poll!(&mut rendering).is_pending());
+            drop(rendering);
+            tokio::time::timeout(Duration::from_secs(60), tokio::task::spawn_blocking(|| ())).await
+        });
+        runtime.shutdown_background();
+        assert!(next.is_ok(), "the render goes on");
+    }
+}
