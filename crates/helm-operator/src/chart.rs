@@ -57,8 +57,12 @@ impl ChartSource {
 
     /// A directory or archive, which is loaded again when it changes.
     pub(crate) fn at(path: &Path) -> Result<Self> {
-        let loaded =
-            Loaded { chart: load(path)?, stamp: stamp(path), checked_at: Instant::now(), version: 0 };
+        let loaded = Loaded {
+            chart: load(path)?,
+            stamp: stamp(path, MAX_FILES),
+            checked_at: Instant::now(),
+            version: 0,
+        };
         Ok(Self { path: Some(path.to_owned()), loaded: Mutex::new(loaded) })
     }
 
@@ -67,7 +71,7 @@ impl ChartSource {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = self.path.as_ref().filter(|_| loaded.checked_at.elapsed() >= POLL_INTERVAL) {
             loaded.checked_at = Instant::now();
-            let now = stamp(path);
+            let now = stamp(path, MAX_FILES);
             if now != loaded.stamp {
                 loaded.chart = load(path)?;
                 loaded.stamp = now;
@@ -99,10 +103,13 @@ pub(crate) fn checked(
     Ok(chart)
 }
 
-fn stamp(path: &Path) -> Stamp {
+/// What the files of a chart look like, `limit` of them at most.
+fn stamp(path: &Path, limit: usize) -> Stamp {
     let mut stamp = Stamp { files: 0, bytes: 0, newest: SystemTime::UNIX_EPOCH };
     let mut left = vec![path.to_owned()];
-    while let Some(path) = left.pop() {
+    while stamp.files < limit
+        && let Some(path) = left.pop()
+    {
         let Ok(metadata) = path.metadata() else { continue };
         if metadata.is_dir() {
             let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
@@ -112,9 +119,6 @@ fn stamp(path: &Path) -> Stamp {
         stamp.files += 1;
         stamp.bytes += metadata.len();
         stamp.newest = stamp.newest.max(metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH));
-        if stamp.files > MAX_FILES {
-            break;
-        }
     }
     stamp
 }
@@ -148,7 +152,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         let counted = || {
-            let stamp = stamp(directory.path());
+            let stamp = stamp(directory.path(), MAX_FILES);
             (stamp.files, stamp.bytes)
         };
         assert_eq!(counted(), (0, 0));
@@ -156,12 +160,13 @@ mod tests {
         write("b/c", "123");
         write("b/d/e", "");
         assert_eq!(counted(), (3, 8));
-        assert!(stamp(directory.path()).newest > SystemTime::UNIX_EPOCH);
-        assert_eq!(stamp(&directory.path().join("nothing")).files, 0);
-        let before = stamp(directory.path());
+        assert_eq!([2, 3, 4].map(|limit| stamp(directory.path(), limit).files), [2, 3, 3]);
+        assert!(stamp(directory.path(), MAX_FILES).newest > SystemTime::UNIX_EPOCH);
+        assert_eq!(stamp(&directory.path().join("nothing"), MAX_FILES).files, 0);
+        let before = stamp(directory.path(), MAX_FILES);
         let later = before.newest + Duration::from_secs(10);
         std::fs::File::open(directory.path().join("b/c")).unwrap().set_modified(later).unwrap();
-        assert_eq!(stamp(directory.path()), Stamp { newest: later, ..before });
+        assert_eq!(stamp(directory.path(), MAX_FILES), Stamp { newest: later, ..before });
     }
 
     #[test]

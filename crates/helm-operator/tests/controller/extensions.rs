@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::DynamicObject;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use steersman::{Kind, Operator};
@@ -276,6 +276,25 @@ async fn a_release_moves_with_its_name() {
     lab.delete("shop").await;
     assert!(!lab.has("store").await && lab.records().await.is_empty());
     assert!(den.get_opt("other").await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_waits_for_the_objects_of_former_releases() {
+    let lab = Lab::start(controller(chart()).release_name(place)).await;
+    let annotations = json!({ "helm.sdk.operatorframework.io/uninstall-wait": "true" });
+    lab.create_with("shop", json!({}), json!({ "annotations": annotations })).await;
+    lab.ready("shop").await;
+    lab.patch("shop", json!({ "spec": { "to": "nowhere" } })).await;
+    lab.message("shop", "Irreconcilable", "True").await;
+    let finalizers = |names: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": names } }));
+    let hold = finalizers(&["shops.example.com/hold"]);
+    lab.maps.patch("shop", &PatchParams::default(), &hold).await.unwrap();
+    lab.shops.delete("shop", &DeleteParams::default()).await.unwrap();
+    after(60).await;
+    assert!(lab.shops.get_opt("shop").await.unwrap().is_some());
+    lab.maps.patch("shop", &PatchParams::default(), &finalizers(&[])).await.unwrap();
+    after(60).await;
+    assert!(lab.shops.get_opt("shop").await.unwrap().is_none() && lab.records().await.is_empty());
 }
 
 /// The label that leads to former releases is only a hint.
