@@ -1,13 +1,13 @@
-//! What `.Capabilities` says of the cluster that a chart is rendered for.
+//! `.Capabilities`: the cluster that a chart is rendered for.
 
 use crate::gofmt;
 
-/// The version of Helm whose behaviour this is.
+/// Version of Helm whose behaviour is reproduced.
 pub const HELM_VERSION: &str = "v3.22.0";
-/// The version of Go that it was built with, which templates can ask for.
+/// Version of Go that this Helm was built with, which templates can read.
 const GO_VERSION: &str = "go1.26.8";
 
-/// The API versions that Helm assumes without a cluster.
+/// API versions that Helm assumes without a cluster.
 const API_VERSIONS: &[&str] = &[
     "v1",
     "admissionregistration.k8s.io/v1",
@@ -68,15 +68,16 @@ const API_VERSIONS: &[&str] = &[
     "apiextensions.k8s.io/v1",
 ];
 
-/// What the cluster offers.
+/// The capabilities of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The version of Kubernetes. v1.37.0 by default, as in Helm's release.
+    /// Kubernetes version. v1.37.0 by default, as in Helm.
     pub kube_version: KubeVersion,
-    /// The API versions, such as `apps/v1`, and where discovered the kinds, such as `apps/v1/Deployment`. Helm's 57
-    /// built-in ones by default.
+    /// API versions such as `apps/v1` and, if discovered, kinds such as `apps/v1/Deployment`.
+    ///
+    /// Helm's 57 built-in API versions by default.
     pub api_versions: Vec<String>,
-    /// What templates are told of Helm.
+    /// Helm version that templates see.
     pub helm_version: HelmVersion,
 }
 
@@ -90,21 +91,21 @@ impl Default for Capabilities {
     }
 }
 
-/// A version of Kubernetes.
+/// A Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeVersion {
-    /// The version with a `v` before it.
+    /// Version with a leading `v`.
     pub version: String,
-    /// The first number.
+    /// Major version.
     pub major: String,
-    /// The second number.
+    /// Minor version.
     pub minor: String,
 }
 
 impl KubeVersion {
-    /// Reads what `--kube-version` takes: two or more numbers, with or without a `v`; what follows them is dropped.
+    /// Parses a `--kube-version`: two or more numbers, optionally after `v`; the rest is ignored.
     ///
-    /// The error is Helm's text, without the `invalid kube version` that the flag puts before it.
+    /// The error is Helm's message, without the `invalid kube version` that the flag adds.
     pub fn parse(text: &str) -> Result<Self, String> {
         let quoted = || gofmt::quote(&text.into());
         let blank = |c: char| matches!(c, '\t' | '\n' | '\x0C' | '\r' | ' ');
@@ -113,7 +114,7 @@ impl KubeVersion {
         let end = trimmed.bytes().position(|b| !b.is_ascii_digit() && b != b'.').unwrap_or(trimmed.len());
         let numbers = trimmed.get(..end).unwrap_or_default();
         let (_, after) = trimmed.split_at(end);
-        // Digits with single dots between them; what a stray dot begins is no longer part of the version.
+        // Digits separated by single dots; the version ends at any other dot.
         let components: Vec<&str> = numbers.split('.').take_while(|part| !part.is_empty()).collect();
         if components.is_empty() || after.contains('\n') {
             return Err(format!("could not parse {} as version", quoted()));
@@ -143,16 +144,16 @@ impl KubeVersion {
     }
 }
 
-/// What templates are told of Helm in `.Capabilities.HelmVersion`.
+/// Helm version as templates see it, in `.Capabilities.HelmVersion`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelmVersion {
-    /// The version with a `v` before it; [`HELM_VERSION`] by default.
+    /// Version with a leading `v`; [`HELM_VERSION`] by default.
     pub version: String,
-    /// The commit it was built from; empty by default.
+    /// Commit of the build; empty by default.
     pub git_commit: String,
-    /// Whether there were changes beside that commit; `clean` by default.
+    /// Whether the build had uncommitted changes; `clean` by default.
     pub git_tree_state: String,
-    /// The version of Go that built it.
+    /// Version of Go of the build.
     pub go_version: String,
 }
 

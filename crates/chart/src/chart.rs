@@ -12,41 +12,42 @@ use crate::values::{Data, Table, Values};
 /// A file of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Its path, relative to the chart's root and with `/` between parts.
+    /// Path relative to the chart's root, with `/` as the separator.
     pub name: String,
-    /// Its content, without a byte order mark.
+    /// Content, without a byte order mark.
     pub data: Str,
 }
 
 impl File {
-    /// A file of this name and content.
+    /// Creates a file.
     pub fn new(name: impl Into<String>, data: impl Into<Str>) -> Self {
         Self { name: name.into(), data: data.into() }
     }
 }
 
-/// A custom resource definition in a chart's `crds/`.
+/// A custom resource definition from a chart's `crds/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crd {
-    /// Its path, with the charts it stands in before it.
+    /// Path, including the charts that contain it.
     pub path: String,
-    /// Its content, which is not a template.
+    /// Content, which is not a template.
     pub data: Str,
 }
 
-/// A loaded chart with its subcharts. Immutable, cheap to clone and shared between threads; what was parsed for one
-/// render serves the next ones.
+/// A loaded chart with its subcharts. Immutable, cheap to clone and shareable between threads.
+///
+/// Templates parsed for one render are cached for the next ones.
 #[derive(Clone, Debug)]
 pub struct Chart(Arc<Loaded>);
 
 #[derive(Debug)]
 struct Loaded {
-    // Apart from the cache, which holds on to it.
+    // Separate from the cache, which refers to it.
     content: Arc<Content>,
     cache: Cache,
 }
 
-/// What a chart is made of.
+/// The parts of a chart.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) metadata: Metadata,
@@ -73,27 +74,27 @@ impl Chart {
         &self.0.cache
     }
 
-    /// What Chart.yaml says, and requirements.yaml where there is one.
+    /// Returns the contents of Chart.yaml, merged with requirements.yaml if there is one.
     pub fn metadata(&self) -> &Metadata {
         &self.0.content.metadata
     }
 
-    /// The chart's name.
+    /// Returns the chart's name.
     pub fn name(&self) -> &str {
         &self.0.content.metadata.name
     }
 
-    /// Chart.lock or requirements.lock.
+    /// Returns the contents of Chart.lock or requirements.lock.
     pub fn lock(&self) -> Option<&Lock> {
         self.0.content.lock.as_ref()
     }
 
-    /// The chart's own values, without those of its subcharts.
+    /// Returns the chart's own values, without those of its subcharts.
     pub fn values(&self) -> Data {
         Data::Table(self.0.content.values.clone())
     }
 
-    /// The same chart with other values of its own, as `helm upgrade --reuse-values` renders it.
+    /// Returns the chart with other values of its own, as `helm upgrade --reuse-values` renders it.
     pub fn with_values(&self, values: Values) -> Self {
         let Content { metadata, lock, values: _, schema, templates, files, raw, dependencies, warnings } =
             &*self.0.content;
@@ -110,42 +111,42 @@ impl Chart {
         })
     }
 
-    /// values.schema.json, as written.
+    /// Returns values.schema.json, verbatim.
     pub fn schema(&self) -> Option<&[u8]> {
         self.0.content.schema.as_deref()
     }
 
-    /// The files in `templates/`.
+    /// Returns the files in `templates/`.
     pub fn templates(&self) -> &[File] {
         &self.0.content.templates
     }
 
-    /// The files beside templates, values, metadata and subcharts: what `.Files` gives.
+    /// Returns the contents of `.Files`: files other than templates, values, metadata and subcharts.
     pub fn files(&self) -> &[File] {
         &self.0.content.files
     }
 
-    /// All files, as loaded, those of subcharts included.
+    /// Returns all files as loaded, including those of subcharts.
     pub fn all_files(&self) -> &[File] {
         &self.0.content.raw
     }
 
-    /// The content of the file of that name.
+    /// Returns the content of a file.
     pub fn file(&self, name: &str) -> Option<&[u8]> {
         self.0.content.raw.iter().find(|file| file.name == name).map(|file| &*file.data)
     }
 
-    /// The charts in `charts/`, by the names of their directories and archives.
+    /// Returns the charts in `charts/`, sorted by the names of their directories and archives.
     pub fn subcharts(&self) -> &[Chart] {
         &self.0.content.dependencies
     }
 
-    /// What Helm would log while loading.
+    /// Returns the warnings that Helm would log while loading.
     pub fn warnings(&self) -> &[String] {
         &self.0.content.warnings
     }
 
-    /// Fails if the chart is a library, which cannot be installed by itself.
+    /// Fails if the chart is a library, which cannot be installed on its own.
     pub fn check_installable(&self) -> Result<(), Error> {
         match self.0.content.metadata.chart_type.as_str() {
             "" | "application" => Ok(()),
@@ -153,7 +154,7 @@ impl Chart {
         }
     }
 
-    /// Fails if Chart.yaml names dependencies that are not in `charts/`.
+    /// Fails if dependencies of Chart.yaml are missing in `charts/`.
     pub fn check_dependencies(&self) -> Result<(), Error> {
         let present = |name: &str| self.0.content.dependencies.iter().any(|chart| chart.name() == name);
         let wanted =

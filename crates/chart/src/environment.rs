@@ -1,25 +1,26 @@
-//! All that a render takes from outside the chart and its values.
+//! The external inputs of a render.
 
 use std::net::ToSocketAddrs;
 use std::time::SystemTime;
 
 use serde_json::Value as Json;
 
-/// All that a render takes from outside the chart and its values: time, randomness, names and the cluster.
+/// The external inputs of a render: time, randomness, DNS and the cluster.
 ///
-/// Two renders of one chart with the same values and environments that answer alike give the same bytes.
+/// Renders of the same chart and values with environments that behave alike have identical output.
 pub trait Environment {
-    /// The time that `now` gives and certificates begin at.
+    /// Returns the current time, for `now` and the validity of certificates.
     fn now(&mut self) -> SystemTime;
 
-    /// Fills `bytes` from the random source behind `randAlphaNum`, `uuidv4`, keys and certificates.
+    /// Fills `bytes` with random data, for `randAlphaNum`, `uuidv4`, keys and certificates.
     fn fill_random(&mut self, bytes: &mut [u8]);
 
-    /// The addresses of a host, for `getHostByName`; empty if it has none.
+    /// Returns the addresses of a host, for `getHostByName`; empty if there are none.
     fn resolve_host(&mut self, name: &str) -> Vec<String>;
 
-    /// The object, or with an empty name the list, that `lookup` finds in the cluster; `None` if it is not there.
-    /// An error ends the render with its text.
+    /// Returns the object that `lookup` requests from the cluster, or the list if the name is empty.
+    ///
+    /// `None` if it does not exist. An error ends the render with its message.
     fn lookup(
         &mut self,
         api_version: &str,
@@ -53,10 +54,10 @@ impl<E: Environment + ?Sized> Environment for Box<E> {
     }
 }
 
-/// The machine's clock and random source; no cluster, and names are resolved only if asked to.
+/// The machine's clock and random source, without a cluster. DNS is off by default.
 #[derive(Clone, Debug, Default)]
 pub struct System {
-    /// Whether `getHostByName` asks the network. False by default.
+    /// Whether `getHostByName` queries DNS. False by default.
     pub enable_dns: bool,
 }
 
@@ -66,7 +67,7 @@ impl Environment for System {
     }
 
     fn fill_random(&mut self, bytes: &mut [u8]) {
-        // A machine without a random source must not hand out keys that everyone can guess.
+        // Without a random source, generated keys would be predictable.
         getrandom::fill(bytes).expect("the operating system has a random source");
     }
 
@@ -83,9 +84,9 @@ impl Environment for System {
     }
 }
 
-/// An environment that answers alike every time: a fixed time, random bytes from a seed, no network and no cluster.
+/// A deterministic environment: fixed time, seeded random bytes, no network and no cluster.
 ///
-/// What it draws is no secret: keys and passwords of such a render are for looking at, not for use.
+/// Its random bytes are predictable: do not use the keys and passwords of such a render.
 #[derive(Clone, Debug)]
 pub struct Seeded {
     state: u64,
@@ -93,12 +94,12 @@ pub struct Seeded {
 }
 
 impl Seeded {
-    /// Random bytes from `seed`, and `time` for `now`.
+    /// Creates an environment with random bytes from `seed`, and `time` as the current time.
     pub fn new(seed: u64, time: SystemTime) -> Self {
         Self { state: seed, time }
     }
 
-    /// SplitMix64: well spread even for seeds that differ in one bit.
+    /// SplitMix64, which distributes well even for seeds that differ in one bit.
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.state;
@@ -137,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers with what it was asked.
+    /// Returns its arguments.
     struct Echo;
 
     impl Environment for Echo {
@@ -179,7 +180,7 @@ mod tests {
         let mut seeded = Seeded::new(1_234_567, time);
         let mut bytes = [0; 20];
         seeded.fill_random(&mut bytes);
-        // The first words that the generator's author gives for this seed.
+        // First words for this seed, as published by the generator's author.
         let words = [6_457_827_717_110_365_317_u64, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         let expected: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take(20).collect();
         assert_eq!(bytes.as_slice(), expected);

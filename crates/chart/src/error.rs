@@ -1,17 +1,19 @@
-//! Why a chart could not be loaded, valued or rendered: Helm's words, and where that is.
+//! Errors of loading and rendering charts, with Helm's messages and the position.
 
 use steersman_gotemplate::Exceeded;
 
 use crate::rendered_files::RenderedFiles;
 
-/// Why a chart could not be loaded, valued or rendered. The text is Helm's, without its `Error: ` before it.
+/// Why a chart could not be loaded or rendered, or its values be computed.
+///
+/// The message is Helm's, without the leading `Error: `.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The files do not make a chart.
+    /// The files are not a chart.
     #[error("{0}")]
     Load(String),
-    /// A file or directory cannot be read.
+    /// A file or directory could not be read.
     #[error("{message}")]
     Io {
         /// Operation, path and reason, in Go's words.
@@ -20,48 +22,48 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// An archive is not compressed with gzip.
+    /// An archive is not in gzip format.
     #[error("gzip: invalid header")]
     NotGzip,
-    /// Something within the chart does not load, such as a subchart.
+    /// A part of the chart, such as a subchart, could not be loaded.
     #[error("{context}: {source}")]
     Nested {
-        /// What does not load.
+        /// What could not be loaded.
         context: String,
-        /// Why it does not.
+        /// The reason.
         #[source]
         source: Box<Error>,
     },
-    /// A values file or one of the `--set` family does not parse, or values contradict each other's shape.
+    /// A values file or `--set` flag does not parse, or values have contradictory types.
     #[error("{0}")]
     Values(String),
-    /// Dependencies that Chart.yaml names are not there, or the chart is not one that can be installed.
+    /// Dependencies of Chart.yaml are missing, or the chart is not installable.
     #[error("{0}")]
     Dependencies(String),
-    /// The values do not meet a values.schema.json.
+    /// The values are invalid against a values.schema.json.
     #[error("{0}")]
     Schema(String),
-    /// The chart does not allow this version of Kubernetes.
+    /// The chart does not support this Kubernetes version.
     #[error("{0}")]
     Incompatible(String),
-    /// A template does not parse or failed.
+    /// A template does not parse, or its execution failed.
     #[error(transparent)]
     Template(Box<TemplateError>),
     /// A rendered document is not a manifest.
     #[error("{message}")]
     Manifest {
-        /// Helm's text.
+        /// Message in Helm's words.
         message: String,
-        /// What had been rendered, to be shown while debugging.
+        /// The rendered files, to print for debugging.
         files: RenderedFiles,
     },
-    /// What was asked to be shown is not in the output.
+    /// A template that was requested is not in the output.
     #[error("{0}")]
     Output(String),
 }
 
 impl Error {
-    /// Where and why a template failed, if one did.
+    /// Returns where and why a template failed, if that is the cause.
     pub fn diagnostic(&self) -> Option<&Diagnostic> {
         match self {
             Self::Template(error) => error.diagnostic.as_ref(),
@@ -69,7 +71,7 @@ impl Error {
         }
     }
 
-    /// The limit that ended the render, if one did.
+    /// Returns the limit that ended the render, if that is the cause.
     pub fn exceeded(&self) -> Option<&Exceeded> {
         match self {
             Self::Template(error) => error.exceeded.as_ref(),
@@ -77,57 +79,58 @@ impl Error {
         }
     }
 
-    /// Whether the values were accepted and the failure came from rendering: `helm template` then adds a hint to use
-    /// `--debug`.
+    /// Whether rendering failed after the values were accepted.
+    ///
+    /// `helm template` then prints a hint to use `--debug`.
     pub fn is_render(&self) -> bool {
         matches!(self, Self::Incompatible(_) | Self::Template(_) | Self::Manifest { .. })
     }
 
-    /// What `helm template` prints on standard error, without the final newline.
+    /// Returns what `helm template` prints to standard error, without the final newline.
     pub fn helm_text(&self) -> String {
         let hint = if self.is_render() { "\n\nUse --debug flag to render out invalid YAML" } else { "" };
         format!("Error: {self}{hint}")
     }
 }
 
-/// A template that does not parse or failed.
+/// Error of a template that does not parse, or failed to execute.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct TemplateError {
-    /// Helm's text.
+    /// Message in Helm's words.
     pub message: String,
-    /// Where it happened and what would help, if that is known.
+    /// Position and suggestion, if known.
     pub diagnostic: Option<Diagnostic>,
-    /// The limit of [`RenderOptions::limits`](crate::RenderOptions::limits) that was met, or the interrupt.
+    /// The exceeded limit of [`RenderOptions::limits`](crate::RenderOptions::limits), or the interrupt.
     pub exceeded: Option<Exceeded>,
 }
 
-/// A place in a template.
+/// A position in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The template's file, with the chart's name before it.
+    /// File of the template, with the chart's name in front.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The column in bytes, from 0 as Go counts it; `None` if only the line is known.
+    /// Column in bytes, from 0 as in Go; `None` if only the line is known.
     pub column: Option<usize>,
 }
 
-/// All that is needed to show an error in a template: where, what and what now.
+/// Data for displaying an error in a template: position, message and suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The innermost message, without positions.
+    /// Innermost message, without positions.
     pub message: String,
-    /// Where it happened.
+    /// Position of the error.
     pub location: Location,
-    /// The text of that line.
+    /// Source line at that position.
     pub source: Option<String>,
-    /// The bytes of [`Diagnostic::source`] to underline.
+    /// Bytes of [`Diagnostic::source`] to underline.
     pub span: std::ops::Range<usize>,
-    /// What to write beside the underlined bytes; empty if the message says it all.
+    /// Label for the underlined bytes; empty if the message is sufficient.
     pub label: String,
-    /// The templates that included the one that failed, innermost first.
+    /// Templates that included the failed one, innermost first.
     pub chain: Vec<Location>,
-    /// What would fix it, if that is known.
+    /// Suggested fix, if known.
     pub help: Option<String>,
 }

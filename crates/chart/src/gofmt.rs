@@ -1,4 +1,4 @@
-//! Go's ways of printing that error texts need.
+//! Go's formatting, as error messages need it.
 
 use steersman_gostd::strconv;
 pub(crate) use steersman_gostd::unicode::{is_print, is_space};

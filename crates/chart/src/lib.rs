@@ -1,4 +1,4 @@
-//! Helm charts: load, dependencies, values, schema, templates, functions, render and sort, exactly as Helm does.
+//! Helm charts: load, dependencies, values, schema, templates, functions, render and sort, as in Helm.
 //!
 //! ```
 //! use std::time::SystemTime;
@@ -22,11 +22,11 @@
 //! # }
 //! ```
 //!
-//! Without the feature `crypto`, on by default, functions of keys, certificates and passwords fail when they are called.
+//! Without the feature `crypto`, which is on by default, calls of key, certificate and password functions fail.
 //!
-//! A [`Chart`] is loaded once and rendered many times, by several threads if need be; what was parsed is kept in it.
+//! A [`Chart`] is loaded once and can be rendered many times, concurrently too; it caches what was parsed.
 //!
-//! **Invariant:** a render knows no cluster, no clock and no random source: they come in through one [`Environment`].
+//! **Invariant:** a render has no access to a cluster, clock or random source except through its [`Environment`].
 
 mod capabilities;
 mod chart;

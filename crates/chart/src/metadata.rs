@@ -13,7 +13,7 @@ use crate::values::Data;
 use crate::version;
 use crate::yaml;
 
-/// What Chart.yaml says.
+/// The contents of Chart.yaml.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "named as in Chart.yaml")]
@@ -48,7 +48,7 @@ pub struct Metadata {
     pub annotations: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kube_version: String,
-    /// `None` if there is no such key: Helm tells that from an empty list.
+    /// `None` if the key is absent, which Helm distinguishes from an empty list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dependencies: Option<Vec<Dependency>>,
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
@@ -57,7 +57,7 @@ pub struct Metadata {
     pub(crate) nulls: Nulls,
 }
 
-/// One of a chart's maintainers.
+/// A maintainer of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "named as in Chart.yaml")]
 pub struct Maintainer {
@@ -69,30 +69,30 @@ pub struct Maintainer {
     pub url: String,
 }
 
-/// A chart that another one needs.
+/// A dependency on another chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Dependency {
-    /// The name in the needed chart's Chart.yaml.
+    /// Name in the dependency's Chart.yaml.
     pub name: String,
-    /// A version or a range of them.
+    /// A version or a version range.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Where it comes from.
+    /// URL of its repository.
     pub repository: String,
-    /// Dotted paths of booleans in the values, separated by commas: the first one that is there enables or disables it.
+    /// Comma-separated paths in the values; the first that is set enables or disables it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub condition: String,
-    /// Names under `tags` in the values that enable or disable it.
+    /// Names below `tags` in the values that enable or disable it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Whether it takes part, once values have been looked at.
+    /// Whether it is enabled, as determined from the values.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub enabled: bool,
-    /// What the parent takes over from its values.
+    /// Values that the parent imports from it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_values: Vec<ImportValue>,
-    /// The name that the parent uses for it, if it is another one.
+    /// Name that the parent uses for it, if different.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub alias: String,
 }
@@ -100,13 +100,13 @@ pub struct Dependency {
 /// One entry of a dependency's `import-values`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ImportValue {
-    /// As written: the name of an export, or a table with `child` and `parent`.
+    /// Unprocessed: the name of an export, or a table with `child` and `parent`.
     Written(Data),
-    /// Done: Helm keeps what it took from where, and does not take it again.
+    /// Processed: Helm records the paths and does not import again.
     Done {
-        /// The path in the dependency's values.
+        /// Path in the dependency's values.
         child: String,
-        /// The path in the parent's.
+        /// Path in the parent's values.
         parent: String,
     },
 }
@@ -122,24 +122,24 @@ impl Serialize for ImportValue {
     }
 }
 
-/// Chart.lock or requirements.lock.
+/// The contents of Chart.lock or requirements.lock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Lock {
-    /// When it was made, as written.
+    /// Creation time, as written.
     pub generated: String,
-    /// Of the dependencies in Chart.yaml.
+    /// Digest of the dependencies in Chart.yaml.
     pub digest: String,
-    /// The versions that were chosen.
+    /// The resolved versions.
     pub dependencies: Vec<Dependency>,
 }
 
 impl Metadata {
-    /// Whether it is a library: only its partials count.
+    /// Whether it is a library chart, of which only the partials are used.
     pub fn is_library(&self) -> bool {
         self.chart_type.eq_ignore_ascii_case("library")
     }
 
-    /// Cleans the strings of what does not print, and says what is wrong with the rest.
+    /// Sanitizes the strings and validates the metadata.
     pub(crate) fn validate(&mut self) -> Result<(), Error> {
         let plain = [
             &mut self.name,
@@ -214,7 +214,7 @@ fn invalid(message: impl std::fmt::Display) -> Error {
     Error::Load(format!("validation: {message}"))
 }
 
-/// Makes every blank a space and drops what does not print.
+/// Replaces white space by spaces and removes characters that do not print.
 fn sanitize(text: &mut String) {
     if text.bytes().all(|b| matches!(b, b' '..=b'~')) {
         return;
@@ -235,7 +235,7 @@ pub(crate) fn base_name(path: &str) -> &str {
     }
 }
 
-/// Empty list entries, which Helm refuses once it validates.
+/// Null entries in lists, which Helm rejects on validation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nulls {
     pub(crate) maintainer: bool,
@@ -243,7 +243,7 @@ pub(crate) struct Nulls {
 }
 
 impl Metadata {
-    /// Reads Chart.yaml, or requirements.yaml over what Chart.yaml said.
+    /// Decodes Chart.yaml, or requirements.yaml on top of it.
     pub(crate) fn read(&mut self, text: &[u8]) -> Result<(), String> {
         let document = yaml::parse(text)?;
         decode::run(&document, |decoder, data| self.decode(decoder, data))
@@ -339,7 +339,7 @@ impl Dependency {
 }
 
 impl Lock {
-    /// Reads Chart.lock or requirements.lock.
+    /// Decodes Chart.lock or requirements.lock.
     pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
         let document = yaml::parse(text)?;
         let mut lock = Self::default();

@@ -1,4 +1,4 @@
-//! The text of `helm template`, and the files it writes.
+//! Output of `helm template`: what it prints, and the files it writes.
 
 use std::fmt::Write;
 
@@ -9,36 +9,35 @@ use crate::manifest::split;
 use crate::render::Rendered;
 use crate::rendered_files::RenderedFiles;
 
-/// What `helm template` shows of a render.
+/// Options for the output of `helm template`.
 #[derive(Clone, Debug, Default)]
 pub struct OutputOptions {
-    /// Whether the definitions in `crds/` come first. False by default.
+    /// Whether to print the CRDs of `crds/` first. False by default.
     pub include_crds: bool,
-    /// Whether hooks are left out. False by default.
+    /// Whether to omit hooks. False by default.
     pub no_hooks: bool,
-    /// Whether tests are left out. False by default.
+    /// Whether to omit tests. False by default.
     pub skip_tests: bool,
-    /// Only what comes from these templates, each a path in the chart that may hold `*`, `?` and `[...]`. All by
-    /// default.
+    /// Templates to show: paths in the chart, which may contain `*`, `?` and `[...]`. All by default.
     pub show_only: Vec<String>,
 }
 
-/// A program that changes the manifests before they are used: what `--post-renderer` runs.
+/// A `--post-renderer`: a program that modifies the manifests before they are used.
 pub type PostRenderer<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
 
-/// A file of `--output-dir`: documents are added to it in this order.
+/// A file of `--output-dir`. Files with the same path are appended in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Its path in the directory.
+    /// Path in the directory.
     pub path: String,
-    /// What it holds.
+    /// The document.
     pub content: String,
-    /// Whether it is a hook: with `--release-name` and without, Helm puts definitions elsewhere than the rest.
+    /// Whether it is a CRD. Helm does not move CRDs into the directory of `--release-name`.
     pub is_crd: bool,
 }
 
 impl Rendered {
-    /// The manifests in one text, as Helm keeps it in a release; hooks are not part of it.
+    /// Joins the manifests, without hooks, into the string that Helm stores in a release.
     pub fn manifest(&self, include_crds: bool) -> String {
         let mut text = String::new();
         if include_crds {
@@ -52,7 +51,7 @@ impl Rendered {
         text
     }
 
-    /// What `helm template` prints.
+    /// Returns what `helm template` prints.
     pub fn output(
         &self,
         options: &OutputOptions,
@@ -71,7 +70,7 @@ impl Rendered {
         if options.show_only.is_empty() { Ok(text) } else { show_only(&text, &options.show_only) }
     }
 
-    /// What `helm template --output-dir` writes, in the order of writing.
+    /// Returns the files that `helm template --output-dir` writes, in order.
     pub fn output_files(&self, options: &OutputOptions) -> Vec<OutputFile> {
         let document = |path: &str, content: &str, is_crd: bool| {
             let mut text = String::new();
@@ -94,7 +93,7 @@ impl Rendered {
     }
 }
 
-/// What `helm template --debug` prints of a render whose output is not YAML: every file that is not blank.
+/// Returns what `helm template --debug` prints if the output is not YAML: every file that is not blank.
 pub fn debug_output(files: &RenderedFiles) -> String {
     let mut text = String::new();
     for (path, content) in files {
@@ -130,7 +129,7 @@ fn show_only(text: &str, patterns: &[String]) -> Result<String, Error> {
     Ok(shown)
 }
 
-/// The path in the chart that the first `# Source:` line names.
+/// Returns the path that the first `# Source:` line names.
 fn source_path(document: &str) -> Option<&str> {
     let mut rest = document;
     while let Some((_, after)) = rest.split_once("# Source: ") {

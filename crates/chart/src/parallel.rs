@@ -1,16 +1,17 @@
-//! Work on many texts at once, where there is enough of it.
+//! Parallel processing of many strings, if there is enough work.
 
 use std::num::NonZero;
 use std::panic;
 use std::thread;
 
-/// How many bytes of text are worth a thread of their own.
+/// Bytes of text that justify another thread.
 const GRAIN: usize = 24 << 10;
-/// More threads than this gain little on what a chart has.
+/// Maximum number of threads; more gain little for the size of a chart.
 const MAX_THREADS: usize = 4;
 
-/// What `work` makes of each item, in their order. Large work is shared among threads; `size` says how large an item is, in bytes
-/// of text.
+/// Maps each item with `work`, in order, using several threads if there is enough work.
+///
+/// `size` returns the size of an item in bytes of text.
 pub(crate) fn map<T: Sync, R: Send>(
     items: &[T],
     size: impl Fn(&T) -> usize,
@@ -18,7 +19,7 @@ pub(crate) fn map<T: Sync, R: Send>(
 ) -> Vec<R> {
     let total: usize = items.iter().map(&size).sum();
     let wanted = (total / GRAIN).min(MAX_THREADS);
-    // Asking how many processors there are costs as much as a small chart, so only large ones ask.
+    // Querying the number of processors costs as much as a small chart, so this is only done for large ones.
     let threads =
         if wanted < 2 { 1 } else { wanted.min(thread::available_parallelism().map_or(1, NonZero::get)) };
     if threads < 2 {

@@ -1,5 +1,6 @@
-//! What of a chart can be made ready once and used by many renders: which subcharts take part, their values, their
-//! parsed templates and their schemas.
+//! Preparation of a chart that many renders share.
+//!
+//! It covers the enabled subcharts, their values, parsed templates and schemas.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,13 +19,13 @@ use crate::parallel;
 use crate::values::schema::Schema;
 use crate::values::{Data, FetchSchema, Table, Values};
 
-/// How many sets of values a chart remembers the tree of.
+/// Number of value sets for which a chart caches its tree.
 const REMEMBERED: usize = 8;
 
-/// What a chart keeps between renders.
+/// Results that a chart caches between renders.
 #[derive(Default)]
 pub(crate) struct Cache {
-    /// For charts whose subcharts do not depend on values.
+    /// Used if the subcharts do not depend on values.
     fixed: OnceLock<Arc<Prepared>>,
     /// By values, the latest last.
     recent: Mutex<Vec<(Values, Arc<Prepared>)>>,
@@ -36,40 +37,40 @@ impl fmt::Debug for Cache {
     }
 }
 
-/// A chart made ready for values of some shape.
+/// A chart prepared for values that enable the same subcharts.
 pub(crate) struct Prepared {
-    /// The charts that take part.
+    /// The enabled charts.
     pub(crate) tree: Tree,
-    /// What `.Chart` says, by node; `None` for those that do not take part.
+    /// Contents of `.Chart`, by node; `None` for disabled charts.
     pub(crate) metadata: Vec<Option<Arc<Metadata>>>,
-    /// The templates, in the order in which they are parsed and executed.
+    /// Templates, in the order of parsing and execution.
     pub(crate) templates: Vec<Template>,
-    /// What Helm would have logged.
+    /// Warnings that Helm would log.
     pub(crate) warnings: Vec<String>,
-    /// The texts that its templates give to `tpl`.
+    /// Parsed arguments of `tpl`.
     pub(crate) texts: Arc<Texts>,
-    /// The documents that it rendered before.
+    /// Documents of earlier renders.
     pub(crate) heads: Heads,
     lenient: OnceLock<Result<Set<Host>, Arc<ParseFailure>>>,
     strict: OnceLock<Result<Set<Host>, Arc<ParseFailure>>>,
     schemas: Vec<OnceLock<Arc<Schema>>>,
 }
 
-/// A template of a chart that takes part.
+/// A template of an enabled chart.
 #[derive(Debug)]
 pub(crate) struct Template {
-    /// Its path, with the charts it stands in before it.
+    /// Path, including the charts that contain it.
     pub(crate) path: String,
-    /// The directory of the templates of its chart.
+    /// Directory of its chart's templates.
     pub(crate) base_path: String,
-    /// Its chart.
+    /// Node of its chart.
     pub(crate) node: NodeId,
-    /// Its text.
+    /// Its source.
     pub(crate) text: Str,
 }
 
 impl Template {
-    /// Whether it is only there to be included.
+    /// Whether it is a partial, which is only included by other templates.
     pub(crate) fn is_partial(&self) -> bool {
         base_name(&self.path).starts_with('_')
     }
@@ -78,14 +79,14 @@ impl Template {
 /// A template that does not parse.
 #[derive(Debug)]
 pub(crate) struct ParseFailure {
-    /// The path of the file.
+    /// Path of the file.
     pub(crate) path: String,
-    /// Go's error.
+    /// Error with Go's message.
     pub(crate) error: steersman_gotemplate::ParseError,
 }
 
 impl Cache {
-    /// The chart made ready for these values, from before if it was.
+    /// Prepares the chart for these values, or returns the cached result.
     pub(crate) fn prepare(&self, content: &Arc<Content>, values: &Values) -> Result<Arc<Prepared>, Error> {
         let plain = !dependencies::contradicts_subcharts(content, &values.0);
         if plain && let Some(prepared) = self.fixed.get() {
@@ -105,8 +106,8 @@ impl Cache {
         }
         let prepared = Arc::new(Prepared::new(content, &values.0)?);
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        // Other values mostly choose the same subcharts: then all that was parsed for those serves. What they warn of may
-        // be another thing.
+        // Different values usually enable the same subcharts, so their parsed templates are reused, unless the warnings
+        // differ.
         let same = recent
             .iter()
             .find(|(_, other)| other.tree.same_charts(&prepared.tree) && other.warnings == prepared.warnings);
@@ -120,7 +121,7 @@ impl Cache {
 }
 
 impl Prepared {
-    /// Checks values against the schemas of the chart and its subcharts.
+    /// Validates values against the schemas of the chart and its subcharts.
     pub(crate) fn validate(
         &self,
         values: &Table,
@@ -172,7 +173,7 @@ impl Prepared {
         metadata.resize_with(tree.len(), || None);
         collect(&tree, ROOT, &mut templates, &mut metadata);
         let mut templates: Vec<Template> = templates.into_values().collect();
-        // Deeper ones first, so that a chart's own definitions come last and win over those of its subcharts.
+        // Deeper templates first, so that a chart's own definitions come last and override those of its subcharts.
         let depth = |template: &Template| template.path.bytes().filter(|b| *b == b'/').count();
         templates.sort_by(|a, b| depth(b).cmp(&depth(a)).then_with(|| b.path.cmp(&a.path)));
         let mut schemas = Vec::new();
@@ -190,13 +191,13 @@ impl Prepared {
         })
     }
 
-    /// The parsed templates. Parsing is charged to a budget of its own: what was parsed serves many renders.
+    /// Returns the parsed templates. Parsing is charged to a separate budget, since many renders share it.
     pub(crate) fn set(&self, options: &RenderOptions) -> Result<&Set<Host>, Arc<ParseFailure>> {
         let cell = if options.strict { &self.strict } else { &self.lenient };
         let parsed = match cell.get() {
             Some(parsed) => parsed,
             None => match self.parse(options) {
-                // Another render may have other limits.
+                // Not cached, since another render may have other limits.
                 Err(failure) if failure.error.exceeded.is_some() => return Err(failure),
                 parsed => cell.get_or_init(|| parsed),
             },
@@ -222,26 +223,26 @@ impl Prepared {
         Ok(set)
     }
 
-    /// Whether any chart that takes part has a schema.
+    /// Whether any enabled chart has a schema.
     pub(crate) fn has_schemas(&self) -> bool {
         let with_metadata = self.metadata.iter().enumerate().filter(|(_, metadata)| metadata.is_some());
         with_metadata.into_iter().any(|(id, _)| self.tree.node(id).content.schema.is_some())
     }
 
-    /// The schema of a chart, if it has one.
+    /// Returns a chart's compiled schema, if it has one.
     pub(crate) fn schema(&self, node: NodeId, fetch: Option<&FetchSchema>) -> Option<&Schema> {
         let text = self.tree.node(node).content.schema.as_ref()?;
         let cell = self.schemas.get(node)?;
         Some(cell.get_or_init(|| Arc::new(Schema::compile(text, fetch))))
     }
 
-    /// The text of a template's file.
+    /// Returns the source of a template.
     pub(crate) fn source(&self, path: &str) -> Option<&Str> {
         self.templates.iter().find(|template| template.path == path).map(|template| &template.text)
     }
 }
 
-/// Adds the templates of a chart and its subcharts; of those with the same path the last one stays.
+/// Collects the templates of a chart and its subcharts; of equal paths the last one wins.
 fn collect(
     tree: &Tree,
     id: NodeId,

@@ -1,4 +1,4 @@
-//! A render from start to end: dependencies, values, schema, templates, manifests.
+//! Rendering from start to end: dependencies, values, schema, templates, manifests.
 
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, Crd};
@@ -15,26 +15,25 @@ use crate::values::coalesce::{self, ChartValues, Nulls};
 use crate::values::{Data, MAX_DEPTH, Table, Values, from_map, to_map};
 use crate::version;
 
-/// What a chart gives for some values.
+/// The result of rendering a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Rendered {
-    /// The manifests in the order of their installation.
+    /// Manifests in install order.
     pub manifests: Vec<Manifest>,
-    /// The hooks, in the order of their kinds.
+    /// Hooks, sorted by kind in install order.
     pub hooks: Vec<Hook>,
-    /// The text of NOTES.txt; empty if there is none.
+    /// Output of NOTES.txt; empty if there is none.
     pub notes: String,
-    /// The custom resource definitions in `crds/` of the chart and the subcharts that take part.
+    /// CRDs in `crds/` of the chart and its enabled subcharts.
     pub crds: Vec<Crd>,
-    /// What Helm would have logged.
+    /// Warnings that Helm would log.
     pub warnings: Vec<String>,
 }
 
 impl Chart {
     /// Renders the chart with these values, from dependencies to sorted manifests.
     ///
-    /// The chart can be rendered any number of times, by several threads at once; what one render parses serves the next
-    /// ones.
+    /// The chart can be rendered any number of times, concurrently too; templates are parsed only once.
     pub fn render(
         &self,
         values: &Values,
@@ -56,8 +55,9 @@ impl Chart {
         Ok(rendered)
     }
 
-    /// Renders the templates alone: each file's text by its path, partials left out. No schema is looked at, and the
-    /// text need not be YAML.
+    /// Renders only the templates: the output of each by its path, without partials.
+    ///
+    /// Schemas are not checked, and the output need not be YAML.
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -83,7 +83,7 @@ impl Chart {
         self.render_prepared(&prepared, values, &options, Box::new(environment), &mut Rendered::default())
     }
 
-    /// As [`Chart::render_files`], with the schema looked at and whatever version of Kubernetes the chart wants.
+    /// As [`Chart::render_files`], but checks the schema and ignores the chart's `kubeVersion`.
     pub(crate) fn render_for_lint(
         &self,
         values: &Values,
@@ -94,7 +94,7 @@ impl Chart {
         self.render_prepared(&prepared, values, options, environment, &mut Rendered::default())
     }
 
-    /// The values that templates would see: those given, over those of the chart and its subcharts.
+    /// Computes the values that templates see: those given, over those of the chart and its subcharts.
     ///
     /// ```
     /// use steersman_chart::{Chart, File, Values};
@@ -116,15 +116,16 @@ impl Chart {
         Ok(Values(from_map(&computed, MAX_DEPTH)))
     }
 
-    /// The chart as Helm records it in a release: its metadata and values after dependencies were switched on and off and
-    /// values imported from them.
+    /// Returns the chart's metadata and values as Helm records them in a release.
+    ///
+    /// Dependencies have been enabled and disabled, and values imported from them.
     pub fn processed(&self, values: &Values) -> Result<(Metadata, Values), Error> {
         let prepared = self.cache().prepare(self.content(), values)?;
         let own = prepared.tree.at(ROOT).values().clone();
         Ok((prepared.tree.metadata(ROOT), Values(own)))
     }
 
-    /// The custom resource definitions in `crds/` of the chart and the subcharts that take part with these values.
+    /// Returns the CRDs in `crds/` of the chart and of the subcharts that these values enable.
     pub fn crds(&self, values: &Values) -> Result<Vec<Crd>, Error> {
         let prepared = self.cache().prepare(self.content(), values)?;
         Ok(crds(&prepared, ROOT))
@@ -166,7 +167,7 @@ impl Chart {
     }
 }
 
-/// The definitions of a chart and then those of its subcharts.
+/// Returns the CRDs of a chart, then those of its subcharts.
 fn crds(prepared: &Prepared, id: usize) -> Vec<Crd> {
     let node = prepared.tree.node(id);
     let path = prepared.tree.full_path(id);
@@ -185,14 +186,14 @@ fn is_crd(name: &str) -> bool {
         && [".yaml", ".yml", ".json"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
-/// Helm coalesces several times and logs the same each time.
+/// Removes repeated warnings: Helm coalesces several times and logs the same ones each time.
 fn deduplicate(warnings: &mut Vec<String>) {
     let mut seen = std::collections::HashSet::new();
     warnings.retain(|warning| seen.insert(warning.clone()));
 }
 
 impl From<Data> for Values {
-    /// A table as values; anything else has none.
+    /// Converts a table; any other value becomes an empty one.
     fn from(data: Data) -> Self {
         match data {
             Data::Table(table) => Self(table),

@@ -1,8 +1,8 @@
-//! What templates give.
+//! The output of templates.
 
 use std::collections::BTreeMap;
 
 use steersman_gotemplate::Str;
 
-/// Each rendered template's text by its path.
+/// Rendered output by template path.
 pub type RenderedFiles = BTreeMap<String, Str>;

@@ -1,4 +1,4 @@
-//! Versions and constraints on them, as Helm reads them: what Masterminds' semver for Go accepts.
+//! Versions and constraints as Helm parses them, by Masterminds/semver for Go.
 
 pub use crate::functions::constraint::Constraint;
 pub use crate::functions::semver::{SemverError, Version};

@@ -1,4 +1,4 @@
-//! Templates outside charts: Go's templates with sprig's functions, without those that Helm adds.
+//! Templates outside charts: Go templates with sprig's functions, but not Helm's own.
 
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
@@ -10,17 +10,17 @@ use crate::environment::Environment;
 use crate::functions;
 use crate::values::Data;
 
-/// Gives the value of an environment variable, for `env` and `expandenv`.
+/// Returns the value of an environment variable, for `env` and `expandenv`.
 pub type Variable = Box<dyn Fn(&str) -> Option<String>>;
 
-/// Functions of Helm's that sprig does not have.
+/// Functions that Helm adds to sprig.
 const HELM_ONLY: [&str; 7] =
     ["toYaml", "toYamlPretty", "fromYaml", "fromYamlArray", "fromJsonArray", "toToml", "fromToml"];
 
 struct Host {
     environment: Box<dyn Environment>,
     variable: Variable,
-    /// Maps that templates put maps and lists into.
+    /// Maps that a map or a list was put into.
     changed: Vec<Map>,
 }
 
@@ -35,7 +35,7 @@ impl functions::Host for Host {
 }
 
 impl Drop for Host {
-    /// Empties every map that may contain itself: such a ring would never be freed.
+    /// Empties every map that may contain itself, since a cycle would never be freed.
     fn drop(&mut self) {
         for map in self.changed.drain(..) {
             let entries = std::mem::take(&mut *map.borrow_mut());
@@ -44,7 +44,9 @@ impl Drop for Host {
     }
 }
 
-/// Executes a template on a struct with these fields; numbers in them are floats, as Go's `encoding/json` decodes.
+/// Executes a template on a struct with these fields.
+///
+/// Numbers in them are floats, as Go's `encoding/json` decodes them.
 ///
 /// ```
 /// use serde_json::json;
@@ -57,7 +59,7 @@ impl Drop for Host {
 /// ```
 ///
 /// # Errors
-/// Fails if the template does not parse, or its execution fails, with Go's text.
+/// If the template does not parse or its execution fails, with Go's message.
 pub fn render(
     name: &str,
     text: &[u8],
@@ -98,7 +100,7 @@ fn argument(call: &Call<'_, Host>) -> String {
     }
 }
 
-/// Sprig gives nil for what is no JSON.
+/// sprig returns nil for invalid JSON.
 fn from_json(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
     let json: Option<Json> = serde_json::from_str(&argument(call)).ok();
     Ok(json.map_or(Value::Nil, |json| Data::from(json).to_value()))
@@ -136,7 +138,7 @@ fn printed(value: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// A struct of Go's, by the names of its fields.
+/// A Go struct, by the names of its fields.
 struct Struct {
     type_name: &'static str,
     fields: Vec<(&'static str, Value)>,

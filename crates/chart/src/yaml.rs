@@ -1,4 +1,4 @@
-//! YAML in and out, as plain values.
+//! YAML to plain values, and back.
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use steersman_yaml::Node;
@@ -6,17 +6,17 @@ use steersman_yaml::Node;
 use crate::load::decode;
 use crate::values::{Data, Table};
 
-/// The first document of a text.
+/// Parses the first document.
 pub(crate) fn parse(text: &[u8]) -> Result<Node<'_>, String> {
     steersman_yaml::parse(text).map_err(|error| format!("error converting YAML to JSON: {error}"))
 }
 
-/// The table in a values file; nothing gives an empty one.
+/// Parses a values file; an empty one is an empty table.
 pub(crate) fn values(text: &[u8]) -> Result<Table, String> {
     values_as(text, "map[string]interface {}")
 }
 
-/// As [`values`], for a Go type of that name.
+/// As [`values`], naming this Go type in errors.
 pub(crate) fn values_as(text: &[u8], go_type: &str) -> Result<Table, String> {
     let document = parse(text)?;
     decode::check_mapping(&document, go_type)?;
@@ -26,7 +26,7 @@ pub(crate) fn values_as(text: &[u8], go_type: &str) -> Result<Table, String> {
     })
 }
 
-/// The value as Go's `encoding/json` would decode it: every number is a float.
+/// Converts a node as Go's `encoding/json` decodes it: every number becomes a float.
 pub(crate) fn data(node: &Node<'_>) -> Data {
     match node {
         Node::Null => Data::Null,
@@ -42,7 +42,7 @@ pub(crate) fn data(node: &Node<'_>) -> Data {
     }
 }
 
-/// The value as Helm writes it.
+/// Formats a value as YAML, as Helm does.
 pub(crate) fn to_string(data: &Data) -> String {
     steersman_yaml::to_string(data).unwrap_or_default()
 }

@@ -1,4 +1,6 @@
-//! Charts made to exhaust memory or time: each render ends, with an error that names the template and the limit.
+//! Charts that try to exhaust memory or time.
+//!
+//! Each render ends with an error that names the template and the limit.
 
 use std::sync::mpsc;
 use std::time::SystemTime;
@@ -29,7 +31,7 @@ fn cost(cost: usize) -> Limits {
     Limits { cost, ..Limits::default() }
 }
 
-/// The limit that ends a render of this template.
+/// Returns the limit that ends a render of this template.
 #[track_caller]
 fn exceeded(template: &str, limits: Limits) -> Exceeded {
     let error = render(template, limits).expect_err(template);
@@ -40,7 +42,7 @@ fn exceeded(template: &str, limits: Limits) -> Exceeded {
     limit
 }
 
-/// The most memory that this process ever had, and what it has now, where the system tells.
+/// Returns the peak and the current memory of this process, if the system reports them.
 fn memory_used() -> Option<(usize, usize)> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let field = |name: &str| {
@@ -97,7 +99,7 @@ fn functions_that_multiply_their_input_are_bounded() {
         "genSelfSignedCertWithKey \"x\" nil (list $x $x) 1 (genPrivateKey \"ed25519\")",
     ] {
         let template = format!("{text}{{{{ $y := {call} }}}}{{{{ len (list $y) }}}}");
-        // By memory alone: some of these would cost too much as well.
+        // Limited by memory only, since some of these would exceed the cost limit too.
         let limit = exceeded(&template, Limits { cost: usize::MAX, ..memory(6) });
         assert_eq!(limit, Exceeded::Memory(6 << 20), "{call}");
     }
@@ -144,7 +146,7 @@ fn cryptography_is_priced() {
             "{call}"
         );
     }
-    // As much as a chart may well want.
+    // A plausible amount for a real chart.
     let template = r#"a: {{ htpasswd "user" "password" | quote }}"#.repeat(2) + "\n";
     assert!(render(&template.replace("a: ", "\na: "), Limits::default()).is_ok());
 }
@@ -181,7 +183,7 @@ fn values_that_share_parts_are_gone_through_once_at_most() {
             Limits { cost: 1_000_000, memory: 1 << 20, ..Limits::default() },
         );
     }
-    // Left in the values, they are given up in good time too.
+    // Left in the values, they are dropped in reasonable time too.
     let template = format!("{shared}{{{{ $_ := set $.Values \"x\" $l }}}}");
     assert!(render(&template, Limits::default()).is_ok());
 }
@@ -202,7 +204,7 @@ fn work_out_of_proportion_is_priced() {
         let limits = Limits { cost: 2_000_000, memory: 64 << 20, ..Limits::default() };
         exceeded(template, limits);
     }
-    // A long set of characters is no slower than a short one.
+    // A long cutset is no slower than a short one.
     let trimmed = r#"a: {{ trimAll (repeat 300000 "ab") (repeat 300000 "ab") | quote }}"#;
     assert!(render(trimmed, Limits::default()).is_ok());
 }
@@ -269,7 +271,7 @@ fn one_budget_serves_all_templates_of_a_render() {
     assert!(render_with(&chart, &options(64)).is_ok());
 }
 
-/// Says when a render reaches a `lookup`.
+/// Signals when a render reaches a `lookup`.
 struct Announced(mpsc::Sender<()>);
 
 impl Environment for Announced {
@@ -329,7 +331,7 @@ fn values_that_contain_themselves_are_freed() {
         render_with(&chart, &options).unwrap();
     }
     let (_, after) = memory_used().unwrap();
-    // Kept, they would be 800 MiB; other tests run beside this one.
+    // If they were kept, they would take 800 MiB. Other tests run in parallel.
     assert!(after < before + (600 << 20), "{before} {after}");
 }
 

@@ -1,4 +1,4 @@
-//! Real public charts, rendered and compared with what Helm printed for them: see the README beside the charts.
+//! Real public charts, compared with Helm's output: see the README next to the charts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use steersman_chart::{
     Capabilities, Chart, Error, KubeVersion, OutputOptions, Release, RenderOptions, Rendered, Seeded, Values,
 };
 
-/// How many differences are shown before the rest is only counted.
+/// Number of differences that are printed; the rest is only counted.
 const SHOWN: usize = 40;
 
 #[test]
@@ -39,7 +39,7 @@ fn real_charts_render_as_helm_renders_them() {
     assert!(report.good > 0, "no cases in {}", root.display());
 }
 
-/// `../shared/charts`, beside the repository or where STEERSMAN_SHARED says.
+/// Returns `../shared/charts` next to the repository, or the directory in STEERSMAN_SHARED.
 fn charts_directory() -> Option<PathBuf> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let shared =
@@ -153,7 +153,7 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()
 }
 
-/// The lines that differ between runs of Helm itself, counted from 1.
+/// Returns the lines that differ between runs of Helm itself, counted from 1.
 fn mask(path: &Path) -> BTreeSet<usize> {
     let Ok(text) = std::fs::read_to_string(path) else { return BTreeSet::new() };
     text.split_whitespace().filter_map(|number| number.parse().ok()).collect()

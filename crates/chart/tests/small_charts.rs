@@ -1,5 +1,7 @@
-//! Small charts of our own, beside what `helm template rel chart --namespace ns --kube-version v1.33.0 --include-crds`
-//! of Helm v3.22.0 printed for them (`-f values.yaml` where there is one).
+//! Our own small charts, compared with the output of Helm v3.22.0.
+//!
+//! The command was `helm template rel chart --namespace ns --kube-version v1.33.0 --include-crds`, with `-f
+//! values.yaml` where there is one.
 
 use std::path::Path;
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! Templates outside charts: sprig's functions, and not Helm's.
+//! Templates outside charts: sprig's functions are available, Helm's are not.
 
 use serde_json::json;
 use steersman_chart::{System, sprig};

@@ -1,26 +1,26 @@
 //! The verbs of Go's `fmt` for basic kinds, under their flags, width and precision.
 //!
-//! Reading a format and walking a value belong to the caller, who knows what a value is.
+//! Parsing the format and traversing values is left to the caller, which defines what a value is.
 
 use crate::strconv;
 use crate::unicode::{self, RUNE_ERROR};
 
-/// The flags, width and precision of one verb. By default none is set.
+/// The flags, width and precision of one verb. None is set by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layout {
-    /// Least width in characters.
+    /// Minimum width in characters.
     pub width: Option<usize>,
-    /// Decimals of a number, or most characters of a text.
+    /// Decimals of a number, or the maximum number of characters of a string.
     pub precision: Option<usize>,
-    /// `-`: padded on the right.
+    /// `-`: pads on the right.
     pub minus: bool,
-    /// `+`: numbers show their sign, `%q` writes ASCII alone.
+    /// `+`: numbers show their sign, `%q` writes only ASCII.
     pub plus: bool,
     /// `#`: the alternate form.
     pub sharp: bool,
     /// ` `: a space where a plus sign would be, or between bytes in hexadecimal.
     pub space: bool,
-    /// `0`: padded with zeros.
+    /// `0`: pads with zeros.
     pub zero: bool,
 }
 
@@ -58,7 +58,7 @@ impl Layout {
         self.pad(out, text);
     }
 
-    /// The first characters that the precision allows.
+    /// Cuts a string to the precision, counted in characters.
     fn truncate(self, text: &[u8]) -> &[u8] {
         let Some(precision) = self.precision else { return text };
         let end = unicode::chars(text).take(precision).map(|(_, raw)| raw.len()).sum();
@@ -177,7 +177,9 @@ impl Layout {
         self.pad(out, &quoted);
     }
 
-    /// Appends a float as `%e`, `%f`, `%g`, `%x` or `%b` does; `precision` is the one used if the layout has none.
+    /// Appends a float as `%e`, `%f`, `%g`, `%x` or `%b` does.
+    ///
+    /// `precision` applies if the layout has none.
     pub fn float(self, out: &mut Vec<u8>, value: f64, single: bool, verb: u8, precision: Option<usize>) {
         let precision = self.precision.or(precision);
         let mut number = Vec::with_capacity(24);
@@ -215,7 +217,7 @@ fn as_char(number: Integer) -> char {
     u32::try_from(number.bits).ok().and_then(char::from_u32).unwrap_or(RUNE_ERROR)
 }
 
-/// With `#`, a float always shows its decimal point, and `%g` keeps its trailing zeros.
+/// Restores what `#` requires: a decimal point always, and the trailing zeros of `%g`.
 fn restore_point(number: &mut Vec<u8>, verb: u8, precision: Option<usize>) {
     let mut digits = match verb {
         b'g' | b'G' | b'x' => precision.unwrap_or(6),

@@ -1,16 +1,16 @@
-//! IP addresses and networks from text.
+//! Parsing IP addresses and networks.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use crate::strconv::{atoi, quote};
 
-/// A text that is no address; displays as Go's error does.
+/// Error for an invalid IP address; displays as Go's error does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct AddrError {
     input: String,
     message: &'static str,
-    /// From where on it is wrong.
+    /// The input from the error on.
     at: Option<Vec<u8>>,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for AddrError {
     }
 }
 
-/// A text that is no network; displays as Go's error does.
+/// Error for an invalid IP network; displays as Go's error does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("netip.ParsePrefix({}): {message}", quote(.input))]
 pub struct PrefixError {
@@ -32,7 +32,7 @@ pub struct PrefixError {
     message: String,
 }
 
-/// Go's `netip.ParseAddr`: an address, and its zone if there is one.
+/// Go's `netip.ParseAddr`: parses an address and its zone, if any.
 ///
 /// ```
 /// use steersman_gostd::netip::parse_addr;
@@ -51,12 +51,12 @@ pub fn parse_addr(text: &str) -> Result<(IpAddr, Option<&str>), AddrError> {
     };
     let zone = check_address(text).map_err(error)?;
     let address = zone.map_or(text, |zone| &text[..text.len() - zone.len() - 1]);
-    // What was checked is an address.
+    // The checks above admit only valid addresses.
     let address = address.parse().map_err(|_| error(("unable to parse IP", None)))?;
     Ok((address, zone))
 }
 
-/// Go's `netip.ParsePrefix`: an address, and how many of its bits are the network's.
+/// Go's `netip.ParsePrefix`: parses an address and the length of its network prefix in bits.
 pub fn parse_prefix(text: &str) -> Result<(IpAddr, u8), PrefixError> {
     let error = |message: String| PrefixError { input: text.to_owned(), message };
     let (address, bits) = text.rsplit_once('/').ok_or_else(|| error("no '/'".into()))?;
@@ -76,10 +76,10 @@ pub fn parse_prefix(text: &str) -> Result<(IpAddr, u8), PrefixError> {
     }
 }
 
-/// What is wrong with an address, and from where on.
+/// Error message, and the input from the error on.
 type Bad<'a> = (&'static str, Option<&'a [u8]>);
 
-/// Checks an address, and gives its zone.
+/// Validates an address and returns its zone.
 fn check_address(text: &str) -> Result<Option<&str>, Bad<'_>> {
     match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
         Some(b'.') => return check_ipv4(text.as_bytes()).map(|()| None),

@@ -9,7 +9,7 @@ pub const MINUTE: i64 = 60 * SECOND;
 /// Nanoseconds in an hour.
 pub const HOUR: i64 = 60 * MINUTE;
 
-/// Text that is not a duration; displays as the error of Go's `time.ParseDuration` does.
+/// Error for an invalid duration; displays as the error of Go's `time.ParseDuration` does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("time: {problem} {}", quote(.input))]
 pub struct DurationError {
@@ -21,7 +21,7 @@ pub struct DurationError {
 /// Go's `time.ParseDuration`, in nanoseconds.
 ///
 /// # Errors
-/// If the text is not a duration, or one that 64 bits cannot hold.
+/// If the input is not a duration, or does not fit 64 bits.
 pub fn parse_duration(text: &[u8]) -> Result<i64, DurationError> {
     let fail = |problem: &str| DurationError { problem: problem.to_owned(), input: text.to_vec() };
     let invalid = || fail("invalid duration");
@@ -65,7 +65,7 @@ pub fn parse_duration(text: &[u8]) -> Result<i64, DurationError> {
         if whole > (1 << 63) / nanos {
             return Err(invalid());
         }
-        // A float keeps nanoseconds exact up to hours, the largest unit.
+        // A float is exact enough here: it holds nanoseconds up to hours, the largest unit.
         let part = whole * nanos + (fraction as f64 * (nanos as f64 / scale)) as u64;
         total = total
             .checked_add(part)
@@ -104,7 +104,7 @@ pub fn format_duration(nanos: i64) -> String {
     }
 }
 
-/// `amount / unit`, with as many decimals as it takes; the unit is a power of ten.
+/// Formats `amount / unit` with as many decimals as needed; the unit is a power of ten.
 fn fraction(amount: u64, unit: u64) -> String {
     match amount % unit {
         0 => (amount / unit).to_string(),
@@ -115,7 +115,7 @@ fn fraction(amount: u64, unit: u64) -> String {
     }
 }
 
-/// The number at the start and what follows; `None` if it exceeds 2^63.
+/// Parses the number at the start, and returns it with the rest; `None` if it exceeds 2^63.
 #[must_use]
 pub fn leading_int(text: &[u8]) -> Option<(u64, &[u8])> {
     let len = text.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -127,8 +127,9 @@ pub fn leading_int(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((n, rest))
 }
 
-/// The digits after a decimal point as a number, what to divide it by, and what follows. Digits that would overflow
-/// are dropped.
+/// Parses the digits after a decimal point: the number, its divisor and the rest.
+///
+/// Digits that would overflow are dropped.
 fn leading_fraction(text: &[u8]) -> (u64, f64, &[u8]) {
     let len = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let (digits, rest) = text.split_at_checked(len).unwrap_or((text, &[]));
@@ -147,7 +148,7 @@ fn leading_fraction(text: &[u8]) -> (u64, f64, &[u8]) {
     (n, scale, rest)
 }
 
-/// The `time` package's own quoting: bytes that are not printable ASCII as `\xNN`.
+/// Quotes as Go's `time` package does: bytes that are not printable ASCII become `\xNN`.
 #[must_use]
 pub fn quote(text: &[u8]) -> String {
     let mut out = String::from("\"");

@@ -1,6 +1,6 @@
-//! How long parsing and executing take: a loop over 1000 items that includes two templates for each.
+//! Benchmarks parsing and execution: a loop over 1000 items that includes two templates for each item.
 //!
-//! `cargo bench -p steersman-gotemplate` prints the best of many rounds, which is what a busy machine disturbs least.
+//! `cargo bench -p steersman-gotemplate` prints the best of many rounds, the figure least disturbed by other load.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn data() -> Value {
     Value::map([("Values", values), ("Release", Value::map([("Name", Value::string("rel"))]))])
 }
 
-/// The shortest of so many rounds.
+/// Returns the shortest time of `rounds` runs.
 fn best(rounds: usize, mut work: impl FnMut()) -> Duration {
     let time = |_| {
         let start = Instant::now();

@@ -1,7 +1,7 @@
 //! Parsed templates.
 //!
-//! The nodes of one text lie in flat arenas and refer to each other by index: that drops without recursion however
-//! deeply a template nests, and is shared between threads behind one `Arc`.
+//! The nodes of one source text lie in flat arenas and refer to each other by index. This drops without recursion,
+//! however deeply a template nests, and is shared between threads behind one `Arc`.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::parse::Number;
 use crate::str::Str;
 use steersman_gostd::strconv;
 
-/// The nodes of one parsed text, which may define several templates.
+/// The nodes of one parsed source text, which may define several templates.
 pub(crate) struct Unit<H> {
-    /// The name that the text was parsed under, for error messages.
+    /// Name that the source was parsed under, for error messages.
     pub(crate) name: String,
     pub(crate) text: Str,
     pub(crate) lists: Vec<Box<[Stmt]>>,
@@ -26,11 +26,11 @@ pub(crate) struct Template<H> {
     pub(crate) name: Str,
     pub(crate) unit: Arc<Unit<H>>,
     pub(crate) root: ListId,
-    /// How many variables it has at most at any time, `$` included.
+    /// Largest number of variables in scope at once, `$` included.
     pub(crate) slots: usize,
-    /// Whether a declaration in it may be skipped by `and` or `or`.
+    /// Whether `and` or `or` may skip one of its declarations.
     pub(crate) conditional: bool,
-    /// Whether it holds nothing but white space and comments.
+    /// Whether it contains only white space and comments.
     pub(crate) empty: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct PipeId(pub(crate) usize);
 #[derive(Clone, Copy)]
 pub(crate) struct ExprId(pub(crate) usize);
 
-/// What is executed for its output.
+/// A statement, executed for its output.
 pub(crate) enum Stmt {
     /// A range of the unit's text.
     Text(std::ops::Range<usize>),
@@ -66,7 +66,7 @@ pub(crate) struct TemplateCall {
     pub(crate) pipe: Option<PipeId>,
 }
 
-/// Commands joined by `|`, and the variables that take the result.
+/// Commands joined by `|`, and the variables set to the result.
 pub(crate) struct Pipe {
     pub(crate) pos: usize,
     pub(crate) is_assign: bool,
@@ -79,8 +79,10 @@ pub(crate) struct Decl {
     pub(crate) slots: Slots,
 }
 
-/// Where a variable lives: the first of these slots that is set. There is one, but when a declaration stands in an
-/// argument that `and` or `or` may skip; none, when no declaration can have run.
+/// Candidate slots of a variable, of which the first that is set holds its value.
+///
+/// Usually exactly one. Several if a declaration is in an argument that `and` or `or` may skip; none if no declaration
+/// can have run.
 pub(crate) type Slots = Box<[usize]>;
 
 pub(crate) struct Cmd {
@@ -98,7 +100,7 @@ pub(crate) enum ExprKind<H> {
     Nil,
     Bool(bool),
     Number(Box<Number>, Box<str>),
-    /// The string, and its spelling as a range of the unit's text.
+    /// The string, and its source as a range of the unit's text.
     String(Str, std::ops::Range<usize>),
     Field(Names),
     Variable {
@@ -119,13 +121,13 @@ pub(crate) enum ExprKind<H> {
 
 pub(crate) type Names = Box<[Box<str>]>;
 
-/// A function, found when the template was parsed.
+/// A function, resolved when the template is parsed.
 pub(crate) enum FuncRef<H> {
     Builtin(crate::builtins::Builtin),
     Host(Func<H>),
 }
 
-/// A node, for error messages.
+/// A node, as error messages need it.
 pub(crate) enum Node<'a, H> {
     Expr(&'a Expr<H>),
     Pipe(&'a Pipe),
@@ -165,7 +167,7 @@ impl<H> Unit<H> {
         &self.exprs[id.0]
     }
 
-    /// The line of a position from 1, and its column in bytes: from 0, as Go has it.
+    /// Returns the line (from 1) and the column in bytes (from 0, as in Go) of a position.
     pub(crate) fn line_column(&self, pos: usize) -> (usize, usize) {
         let before = self.text.get(..pos).unwrap_or(&self.text);
         let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
@@ -173,7 +175,7 @@ impl<H> Unit<H> {
         (line, column)
     }
 
-    /// A node as Go prints it: the source with its spacing made uniform.
+    /// Formats a node as Go prints it: the source with normalized spacing.
     pub(crate) fn show(&self, node: Node<'_, H>) -> String {
         let mut out = String::new();
         match node {
@@ -219,7 +221,7 @@ impl<H> Unit<H> {
         }
     }
 
-    /// An expression, in parentheses if it is a pipeline.
+    /// Writes an expression, in parentheses if it is a pipeline.
     fn write_operand(&self, out: &mut String, expr: &Expr<H>) {
         if matches!(expr.kind, ExprKind::Pipe(_)) {
             out.push('(');

@@ -1,4 +1,4 @@
-//! What an execution may use: cost, memory and depth, and a way to end it from another thread.
+//! Limits on an execution (cost, memory, depth), and a way to end it from another thread.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,23 +8,23 @@ use crate::func::CallError;
 use crate::str::Str;
 use crate::value::Value;
 
-/// Bounds on an execution and on all executions that functions start from within it.
+/// Limits on an execution and on all executions that its functions start.
 ///
 /// The defaults are far beyond what real templates need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Cost of everything that is executed. 200 million by default.
+    /// Limit on the cost of all work. 200 million by default.
     ///
-    /// A statement, a turn of a loop and a call cost 1 each, some tens of nanoseconds. Functions add the cost of long
+    /// A statement, a loop iteration and a call cost 1 each, some tens of nanoseconds. Functions charge extra for long
     /// work: see [`Budget::charge_cost`].
     pub cost: usize,
-    /// Bytes of all text, lists and maps that templates write and functions make. 256 MiB by default.
+    /// Bytes of all strings, lists and maps that templates write and functions create. 256 MiB by default.
     ///
-    /// What was freed in the meantime counts too, so that an execution never holds more than this.
+    /// Freed memory still counts, so an execution never holds more than this.
     pub memory: usize,
-    /// Nesting of templates that call templates. 100,000 by default, as in Go.
+    /// Nesting depth of templates that call templates. 100,000 by default, as in Go.
     pub depth: usize,
-    /// Executions under way at once, functions having started each from within another. 10,000 by default.
+    /// Nesting depth of executions that functions start from within another. 10,000 by default.
     pub executions: usize,
 }
 
@@ -38,16 +38,16 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Exceeded {
-    /// More was executed than [`Limits::cost`] allows.
+    /// The work done exceeds [`Limits::cost`].
     #[error("exceeded the cost limit of {0}")]
     Cost(usize),
-    /// More was made or written than [`Limits::memory`] allows.
+    /// The memory created or written exceeds [`Limits::memory`].
     #[error("exceeded the memory limit of {}", Bytes(*.0))]
     Memory(usize),
     /// Templates call each other deeper than [`Limits::depth`] or [`Limits::executions`] allow.
     #[error("exceeded maximum template depth ({0})")]
     Depth(usize),
-    /// An [`Interrupt`] was raised, for this reason.
+    /// An [`Interrupt`] was raised, with this reason.
     #[error("{0}")]
     Interrupted(Arc<str>),
 }
@@ -58,7 +58,7 @@ impl From<Exceeded> for CallError {
     }
 }
 
-/// A number of bytes, in the largest unit that it is a multiple of.
+/// A number of bytes, displayed in the largest unit that divides it.
 struct Bytes(usize);
 
 impl fmt::Display for Bytes {
@@ -70,7 +70,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Ends executions from another thread, such as one that watches the time. Clones share one state.
+/// Ends executions from another thread, such as a timer. Clones share one state.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -91,45 +91,46 @@ impl fmt::Display for Bytes {
 pub struct Interrupt(Arc<OnceLock<Arc<str>>>);
 
 impl Interrupt {
-    /// One that is not raised.
+    /// Creates an interrupt that is not raised.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends the executions that it belongs to, at their next step, with an error of this text. Only the first reason
-    /// counts.
+    /// Ends the executions that use it at their next step, with `reason` as the error message.
+    ///
+    /// Only the first reason counts.
     pub fn raise(&self, reason: impl Into<Arc<str>>) {
         let _ = self.0.set(reason.into());
     }
 
-    /// The reason it was raised for; `None` if it was not.
+    /// Returns the reason it was raised with; `None` if it was not raised.
     pub fn reason(&self) -> Option<&Arc<str>> {
         self.0.get()
     }
 }
 
-/// What executions have used of their [`Limits`], and the [`Interrupt`] that may end them.
+/// Use of the [`Limits`] by executions so far, and the [`Interrupt`] that may end them.
 ///
-/// One budget can serve many executions, one after the other: [`crate::Set::within`]. Used up stays used up: once a charge
-/// has failed, so does every later one, even if a function made nothing of the error.
-// Atomic only so that sets can be shared between threads; an execution has one thread.
+/// One budget can be used by many executions in sequence: see [`crate::Set::within`]. Once a charge has failed, so does
+/// every later one, even if a function ignored the error.
+// Atomic only so that sets can be shared between threads; an execution uses one thread.
 #[derive(Debug)]
 pub struct Budget {
     limits: Limits,
     interrupt: Interrupt,
     cost: AtomicUsize,
-    /// The cost at which limits and interrupt are looked at next.
+    /// Cost at which limits and interrupt are checked next.
     checkpoint: AtomicUsize,
     memory: AtomicUsize,
     depth: AtomicUsize,
     executions: AtomicUsize,
 }
 
-/// How much is executed between two looks at the interrupt.
+/// Cost between two checks of the interrupt.
 const INTERVAL: usize = 1024;
 
 impl Budget {
-    /// A budget of which nothing is used.
+    /// Creates an unused budget.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -142,7 +143,7 @@ impl Budget {
         }
     }
 
-    /// Ends executions when `interrupt` is raised. None ends them by default.
+    /// Ends executions when `interrupt` is raised. No interrupt by default.
     #[must_use]
     pub fn interrupted_by(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
@@ -154,32 +155,32 @@ impl Budget {
         self.limits
     }
 
-    /// The cost of everything so far.
+    /// Returns the cost charged so far.
     pub fn cost(&self) -> usize {
         self.cost.load(Ordering::Relaxed)
     }
 
-    /// The bytes charged so far.
+    /// Returns the bytes charged so far.
     pub fn memory(&self) -> usize {
         self.memory.load(Ordering::Relaxed)
     }
 
-    /// Charges for work about to be done: 1 for what takes some tens of nanoseconds.
+    /// Charges for work about to be done: 1 for some tens of nanoseconds.
     ///
-    /// The size of text arguments is charged for every call; functions whose work is out of proportion to it charge the
-    /// rest.
+    /// Every call is charged for the size of its string arguments; a function whose work is out of proportion to that
+    /// charges the rest itself.
     ///
     /// # Errors
-    /// If the limit is exceeded or the interrupt raised.
+    /// If the limit is exceeded or the interrupt is raised.
     #[inline]
     pub fn charge_cost(&self, cost: usize) -> Result<(), Exceeded> {
-        // Not one atomic addition: that would cost a lock, and an occasional lost step would not matter.
+        // Not one atomic addition, which would cost a lock; an occasional lost step does not matter.
         let total = self.cost.load(Ordering::Relaxed).saturating_add(cost);
         self.cost.store(total, Ordering::Relaxed);
         if total < self.checkpoint.load(Ordering::Relaxed) { Ok(()) } else { self.reached(total) }
     }
 
-    /// Looks at everything, and says when to look again.
+    /// Checks all limits and the interrupt, and sets the next checkpoint.
     #[cold]
     #[inline(never)]
     fn reached(&self, total: usize) -> Result<(), Exceeded> {
@@ -189,7 +190,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Charges for bytes that are made and kept: text, and the elements of lists and maps.
+    /// Charges for memory that is allocated and kept: strings, and the elements of lists and maps.
     ///
     /// # Errors
     /// If the limit is exceeded.
@@ -208,32 +209,32 @@ impl Budget {
         self.charge_memory(count.saturating_mul(size_of::<Value>()))
     }
 
-    /// Fails unless so many bytes are left, to be asked before they are made. It charges nothing.
+    /// Fails unless `bytes` are left. Call it before an allocation; nothing is charged.
     ///
     /// # Errors
-    /// If the limit would be exceeded: then the budget is used up.
+    /// If the limit would be exceeded; the budget is exhausted from then on.
     pub fn ensure_memory(&self, bytes: usize) -> Result<(), Exceeded> {
         if bytes <= self.remaining_memory() { Ok(()) } else { self.charge_memory(usize::MAX) }
     }
 
-    /// The bytes that are left.
+    /// Returns the bytes left.
     pub fn remaining_memory(&self) -> usize {
         self.limits.memory.saturating_sub(self.memory())
     }
 
-    /// Gives back what was charged for something that is gone.
+    /// Returns memory that was charged for and is freed.
     pub(crate) fn release_memory(&self, bytes: usize) {
         let total = self.memory();
-        // What is used up stays used up.
+        // An exhausted budget stays exhausted.
         if total <= self.limits.memory {
             self.memory.store(total.saturating_sub(bytes), Ordering::Relaxed);
         }
     }
 
-    /// Fails if anything is used up or the interrupt is raised, for long work to ask now and then.
+    /// Fails if a limit is exceeded or the interrupt is raised. Call it from time to time during long work.
     ///
     /// # Errors
-    /// If a limit is exceeded or the interrupt raised.
+    /// If a limit is exceeded or the interrupt is raised.
     #[inline]
     pub fn check(&self) -> Result<(), Exceeded> {
         if self.cost() > self.limits.cost {
@@ -248,7 +249,7 @@ impl Budget {
         }
     }
 
-    /// What `%v` prints of a value, charged for.
+    /// Formats a value as `%v` does, and charges for the result.
     ///
     /// # Errors
     /// If a value contains itself or the limit is exceeded.
@@ -262,10 +263,10 @@ impl Budget {
         Ok(out.into())
     }
 
-    /// Appends what `%v` prints of a value to a text that is not charged for yet.
+    /// Appends a value, formatted as `%v` does, to a buffer that is not charged for yet.
     ///
     /// # Errors
-    /// If a value contains itself or the text outgrows what is left of the budget.
+    /// If a value contains itself or the buffer exceeds what is left of the budget.
     pub fn append(&self, out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
         let room = self.remaining_memory().saturating_sub(out.len());
         match value {
@@ -276,7 +277,7 @@ impl Budget {
         Ok(())
     }
 
-    /// The result of printing within [`Budget::remaining_memory`]: text that outgrew it has used the budget up.
+    /// Exhausts the budget if printing within [`Budget::remaining_memory`] exceeded it.
     pub(crate) fn printed<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
         match result {
             Err(error) if error.is_oversized() => {
@@ -293,17 +294,17 @@ impl Budget {
         too_deep(&self.depth, self.limits.depth)
     }
 
-    /// Notes that a template is called.
+    /// Records that a template call begins.
     pub(crate) fn enter(&self) {
         add(&self.depth, 1);
     }
 
-    /// Notes that a template is done.
+    /// Records that a template call ends.
     pub(crate) fn leave(&self) {
         add(&self.depth, -1);
     }
 
-    /// Notes that an execution starts.
+    /// Records that an execution begins.
     pub(crate) fn start(&self) -> Result<(), Exceeded> {
         self.check_depth()?;
         too_deep(&self.executions, self.limits.executions)?;
@@ -312,7 +313,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Notes that an execution is done.
+    /// Records that an execution ends.
     pub(crate) fn finish(&self) {
         self.leave();
         add(&self.executions, -1);

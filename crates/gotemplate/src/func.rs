@@ -7,7 +7,7 @@ use crate::set::{ExecError, Set};
 use crate::str::Str;
 use crate::value::{FloatType, IntType, List, ListType, Map, MapType, UintType, Value};
 
-/// The Go types that parameters and elements are declared with.
+/// Go types of parameters and elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in Go")]
 pub enum Type {
@@ -44,7 +44,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// Go's name for it, as `%T` prints it.
+    /// Returns the type's name in Go, as `%T` prints it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Any => "interface {}",
@@ -72,7 +72,7 @@ impl Type {
         }
     }
 
-    /// Whether nil can be assigned to it.
+    /// Whether nil is assignable to it.
     pub(crate) fn can_be_nil(self) -> bool {
         match self {
             Self::Any | Self::Bytes | Self::ListAny | Self::ListString | Self::ListInt => true,
@@ -110,22 +110,24 @@ impl Type {
     }
 }
 
-/// What a function or method takes. The executor checks arguments against it, with Go's error texts, before calling.
+/// Parameter types of a function or method.
+///
+/// The executor checks and converts the arguments before the call, and fails with Go's error messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
     /// The fixed parameters.
     pub params: &'static [Type],
-    /// The type of each further argument, if it takes any.
+    /// Type of each further argument, if the function is variadic.
     pub variadic: Option<Type>,
 }
 
 /// A function that templates can call.
 ///
-/// `H` is the host: whatever state the caller of [`crate::Set::execute`] hands in, such as a clock or a random source.
+/// `H` is the host: the state that the caller of [`crate::Set::execute`] passes in, such as a clock or a random source.
 pub struct Func<H> {
-    /// What it takes.
+    /// Its parameters.
     pub signature: Signature,
-    /// What it does; the arguments have been checked and converted.
+    /// Implementation, called with arguments that have been checked and converted.
     pub call: fn(&mut Call<'_, H>) -> Result<Value, CallError>,
 }
 
@@ -149,12 +151,13 @@ impl<H> Default for Funcs<H> {
 }
 
 impl<H> Funcs<H> {
-    /// No functions but Go's own (`and`, `printf`, `index`, ...), which every set has.
+    /// Creates an empty table. Go's own functions (`and`, `printf`, `index`, ...) need not be added: every set has
+    /// them.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a function, or replaces the one of that name, a built-in one included.
+    /// Adds a function. It replaces any function of the same name, built-in ones included.
     pub fn insert(
         &mut self,
         name: &'static str,
@@ -166,17 +169,17 @@ impl<H> Funcs<H> {
         self.by_name.insert(name.into(), Func { signature, call });
     }
 
-    /// Removes a function, so that a template that calls it does not parse.
+    /// Removes a function, so that templates calling it no longer parse.
     pub fn remove(&mut self, name: &str) {
         self.by_name.remove(name.as_bytes());
     }
 
-    /// The function of that name.
+    /// Returns the function of that name.
     pub fn get(&self, name: &[u8]) -> Option<Func<H>> {
         self.by_name.get(name).copied()
     }
 
-    /// All names, in no order.
+    /// Returns all names, in no particular order.
     pub fn names(&self) -> impl Iterator<Item = &Str> {
         self.by_name.keys()
     }
@@ -188,14 +191,14 @@ pub struct Call<'a, H> {
     pub args: &'a [Value],
     /// The state handed to [`Set::execute`].
     pub host: &'a mut H,
-    /// The templates that are being executed, so that functions can execute others.
+    /// The set being executed, so that functions can execute other templates.
     pub set: &'a Set<H>,
-    /// What the execution may use. A function charges it for what it makes, and for work out of proportion to its
-    /// arguments.
+    /// Budget of the execution. A function charges it for the memory of what it creates, and for work out of proportion
+    /// to its arguments.
     pub budget: &'a Budget,
 }
 
-/// Why a function failed. Its text appears after `error calling NAME: `.
+/// Error of a failed function. The message appears after `error calling NAME: `.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
@@ -206,7 +209,7 @@ pub struct CallError {
     oversized: bool,
 }
 
-/// What a failed call makes known to the one that called.
+/// What the caller of a failed function learns from its error.
 pub(crate) struct CallFailure {
     pub(crate) message: String,
     pub(crate) inner: Option<Box<ExecError>>,
@@ -214,7 +217,7 @@ pub(crate) struct CallFailure {
 }
 
 impl CallError {
-    /// An error with this text.
+    /// Creates an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), source: None, exceeded: None, oversized: false }
     }
@@ -223,7 +226,7 @@ impl CallError {
         Self { exceeded: Some(limit.clone()), ..Self::new(limit.to_string()) }
     }
 
-    /// An error because printed text outgrew its limit.
+    /// Creates an error for printed output that exceeds its limit.
     pub(crate) fn oversized(message: impl Into<String>) -> Self {
         Self { oversized: true, ..Self::new(message) }
     }
@@ -232,12 +235,12 @@ impl CallError {
         self.oversized
     }
 
-    /// The limit that was met, if that is why the function failed.
+    /// Returns the limit that was exceeded, if that is why the function failed.
     pub fn exceeded(&self) -> Option<&Exceeded> {
         self.exceeded.as_ref().or_else(|| self.source.as_ref()?.exceeded.as_ref())
     }
 
-    /// The failed execution of another template that this came from, if it did.
+    /// Returns the failed execution of another template that caused this error, if any.
     pub fn inner(&self) -> Option<&ExecError> {
         self.source.as_deref()
     }
@@ -248,7 +251,7 @@ impl CallError {
 }
 
 impl From<ExecError> for CallError {
-    /// The function executed another template, and that failed: the text is that of the inner error.
+    /// Wraps the failure of a template that the function executed; the message is that of the inner error.
     fn from(error: ExecError) -> Self {
         let message = error.to_string();
         Self { source: Some(Box::new(error)), ..Self::new(message) }

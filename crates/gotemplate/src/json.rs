@@ -12,16 +12,18 @@ use crate::value::{FloatType, Value};
 use steersman_gostd::strconv;
 use steersman_gostd::unicode::RUNE_ERROR;
 
-/// Beyond this depth Go looks for values that contain themselves, and so do we.
+/// Depth from which Go checks for cycles, and so does this.
 const SAFE_DEPTH: usize = 1000;
 
-/// No value is written with more parts than this: nesting the same map in itself by two keys, again and again, doubles
-/// them with each level.
+/// Limit on the parts of one value. A map that holds the same map under two keys, level by level, doubles them each
+/// time.
 const MAX_PARTS: u64 = 50_000_000;
 
 impl Serialize for Value {
-    /// Maps sorted by key, `[]byte` in base64, objects by [`crate::Object::json`], text with U+FFFD for what is not UTF-8.
-    /// Fails with Go's text on NaN, infinities, complex numbers and values that contain themselves.
+    /// Serializes maps sorted by key, `[]byte` as base64 and objects by [`crate::Object::json`].
+    ///
+    /// Strings have U+FFFD for bytes that are not UTF-8. Fails with Go's message on NaN, infinities, complex numbers
+    /// and cycles.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let trail = Trail { parts: Cell::new(0), above: RefCell::default(), budget: None };
         Part { value: self, depth: 0, trail: &trail }.serialize(serializer)
@@ -29,10 +31,10 @@ impl Serialize for Value {
 }
 
 impl Value {
-    /// The value to be serialized as it is by itself, with a cost of 1 charged for each part.
+    /// Returns a value that serializes as this one does, and charges a cost of 1 for each part.
     ///
-    /// A value that shares parts has more of them than the memory it takes: nesting a list in itself by two elements, again
-    /// and again, doubles them with each level.
+    /// Shared parts are written more often than they are stored: a list that holds the same list twice, level by level,
+    /// doubles them each time.
     pub fn within<'a>(&'a self, budget: &'a Budget) -> impl Serialize + 'a {
         Within { value: self, budget }
     }
@@ -50,10 +52,10 @@ impl Serialize for Within<'_> {
     }
 }
 
-/// What was written so far.
+/// State shared by all parts of one serialization.
 struct Trail<'a> {
     parts: Cell<u64>,
-    /// The addresses of the maps and lists around the present part, once these are many.
+    /// Addresses of the enclosing maps and lists, tracked from [`SAFE_DEPTH`] on.
     above: RefCell<HashSet<usize>>,
     budget: Option<&'a Budget>,
 }
@@ -70,7 +72,7 @@ impl Part<'_> {
         Part { value, depth: self.depth + 1, trail: self.trail }
     }
 
-    /// Writes a map or list, unless it is inside itself.
+    /// Writes a map or list; fails on a cycle.
     fn guarded<T, E: Error>(&self, address: usize, write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let watched = self.depth >= SAFE_DEPTH;
         if watched && !self.trail.above.borrow_mut().insert(address) {
@@ -145,10 +147,10 @@ impl Serialize for Part<'_> {
     }
 }
 
-/// A string, or what stands for one that is not UTF-8: a U+FFFD for each invalid byte.
+/// A string, with a U+FFFD for each byte that is not UTF-8.
 ///
-/// Go's encoder writes those as the escape `\ufffd` and a genuine U+FFFD as it is. A serializer that wants to tell them
-/// apart takes [`Serializer::collect_str`], which gets invalid bytes by `write_char` and all else by `write_str`.
+/// Go's encoder writes such a byte as the escape `\ufffd`, but a genuine U+FFFD verbatim. A serializer can distinguish
+/// them in [`Serializer::collect_str`]: invalid bytes arrive by `write_char`, everything else by `write_str`.
 struct Text<'a>(&'a [u8]);
 
 impl Serialize for Text<'_> {

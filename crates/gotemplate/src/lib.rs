@@ -1,8 +1,8 @@
 //! Go's `text/template` and `fmt`, exactly, with no knowledge of Helm or Kubernetes.
 //!
-//! Templates are parsed once into a [`Set`] that can be shared between threads, and executed as often as wanted with
-//! [`Value`]s, which behave as Go values do seen through an `interface{}`: numbers have Go types, maps are shared and
-//! changed in place, native objects have fields and methods.
+//! Templates are parsed once into a [`Set`] that can be shared between threads, and executed any number of times on
+//! [`Value`]s. These behave as Go values seen through an `interface{}`: numbers have Go types, maps are shared and
+//! modified in place, native objects have fields and methods.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,14 +23,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is the same as in Go 1.26, and what is not
+//! # Differences from Go 1.26
 //!
-//! Output, errors and the positions in them are those of Go's own packages. These differ on purpose:
-//! - [`Limits`] end what would run, recurse or grow without bound, and an [`Interrupt`] ends it from another thread.
-//!   Control structures nest 10,000 levels deep at most. Where Go overflows its stack, as on printing a map that contains itself, there is an error.
-//! - Channels, iterator functions, arrays and custom delimiters do not exist; `call` finds no function to call.
+//! Output, errors and the positions in them are those of Go's own packages. The following differ on purpose:
+//! - [`Limits`] end executions that would run, recurse or grow without bound, and an [`Interrupt`] ends them from
+//!   another thread. Control structures nest at most 10,000 levels deep. Where Go overflows its stack, as when printing
+//!   a map that contains itself, an error is returned.
+//! - Channels, iterator functions, arrays and custom delimiters are not supported; `call` has no functions to call.
 //! - A slice has no spare capacity, so `slice` never reaches beyond its length.
-//! - `%p` prints our addresses.
+//! - `%p` prints addresses of this process.
 
 mod ast;
 mod budget;

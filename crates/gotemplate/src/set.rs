@@ -1,4 +1,4 @@
-//! Sets of parsed templates, and their execution.
+//! Sets of parsed templates and their execution.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::str::Str;
 use crate::value::Value;
 use steersman_gostd::strconv;
 
-/// What a missing map key gives.
+/// What a missing map key evaluates to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
     /// An invalid value, printed as `<no value>` (the default).
@@ -26,18 +26,18 @@ pub enum MissingKey {
 
 /// Templates that can call each other by name.
 ///
-/// Cheap to clone, whatever it holds: clones share what they have and can then be added to independently.
+/// Cheap to clone, however large: clones share their templates and can then be extended independently.
 pub struct Set<H> {
     name: Arc<str>,
     funcs: Arc<Funcs<H>>,
     missing_key: MissingKey,
     limits: Limits,
     top: Arc<Layer<H>>,
-    /// What executions charge; without one each has a budget of its own.
+    /// Budget that every execution charges; without it, each execution has its own.
     budget: Option<Arc<Budget>>,
 }
 
-/// A text that was parsed, and all that it defines: to be added to as many sets as wanted without parsing again.
+/// A parsed source text with all templates that it defines. Can be added to any number of sets without parsing again.
 /// Cheap to clone.
 pub struct Parsed<H> {
     templates: Arc<[Arc<Template<H>>]>,
@@ -49,7 +49,7 @@ impl<H> Clone for Parsed<H> {
     }
 }
 
-/// Templates that hide those of the same name below.
+/// Templates that shadow those of the same name in the layers below.
 struct Layer<H> {
     templates: HashMap<Str, Arc<Template<H>>>,
     below: Option<Arc<Layer<H>>>,
@@ -67,8 +67,10 @@ impl<H> Layer<H> {
         None
     }
 
-    /// A layer on top of a shared one. Small layers are copied rather than stacked, so that a set which is cloned and
-    /// added to again and again stays a few layers high.
+    /// Creates a layer on top of a shared one.
+    ///
+    /// Small layers are merged rather than stacked, so that a set repeatedly cloned and extended stays a few layers
+    /// high.
     fn on(below: &Arc<Self>, adding: usize) -> Self {
         let mut layer = Self { templates: HashMap::new(), below: Some(Arc::clone(below)) };
         let mut size = adding;
@@ -85,39 +87,41 @@ impl<H> Layer<H> {
     }
 }
 
-/// A template that does not parse: Go's text, and where.
+/// Error of a template that does not parse: Go's message and the position.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ParseError {
-    /// Go's text, such as `template: web.yaml:3: unexpected "}" in operand`.
+    /// Message in Go's words, such as `template: web.yaml:3: unexpected "}" in operand`.
     pub message: String,
     /// The name of the template being parsed.
     pub template: String,
     /// The line, from 1.
     pub line: usize,
-    /// The limit that was met, if one was: of the budget that the set was [within](Set::within).
+    /// The exceeded limit, if that is the cause; of the budget that the set was [within](Set::within).
     pub exceeded: Option<Exceeded>,
 }
 
-/// An execution that failed: Go's text, and the way it took.
+/// Error of a failed execution: Go's message and the stack of templates.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ExecError {
-    /// Go's text, such as `template: a:1:2: executing "a" at <.x>: nil pointer evaluating interface {}.x`.
+    /// Message in Go's words.
+    ///
+    /// Example: `template: a:1:2: executing "a" at <.x>: nil pointer evaluating interface {}.x`.
     pub message: String,
-    /// Where it happened, innermost first; each further frame is the template that included the one before.
-    /// No more than [`ExecError::MAX_FRAMES`] of them.
+    /// Stack of templates, innermost first; each further frame included the one before it. At most
+    /// [`ExecError::MAX_FRAMES`] frames.
     pub frames: Vec<Frame>,
-    /// The limit that was met, if one was.
+    /// The exceeded limit, if that is the cause.
     pub exceeded: Option<Exceeded>,
 }
 
 impl ExecError {
-    /// How much of the way an error keeps: an endless recursion is 100,000 templates deep when it ends.
+    /// Maximum number of frames kept: an endless recursion is 100,000 templates deep when it fails.
     pub const MAX_FRAMES: usize = 100;
 }
 
-/// One template on the way to an error.
+/// One template in the stack of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The file the template was parsed from (the name given to [`Set::parse`]).
@@ -146,7 +150,7 @@ impl<H> Clone for Set<H> {
 }
 
 impl<H> Set<H> {
-    /// No templates yet, with these functions besides Go's own.
+    /// Creates an empty set with these functions besides Go's own.
     pub fn new(funcs: Arc<Funcs<H>>) -> Self {
         Self {
             name: "".into(),
@@ -158,41 +162,43 @@ impl<H> Set<H> {
         }
     }
 
-    /// Names the set: Go's error for a template that is not there says `associated with template "NAME"`.
-    /// Empty unless called.
+    /// Names the set, for Go's error about a missing template: `associated with template "NAME"`.
+    ///
+    /// Empty by default.
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Says what a missing map key gives. [`MissingKey::Default`] unless called.
+    /// Sets what a missing map key evaluates to. [`MissingKey::Default`] by default.
     pub fn missing_key(mut self, missing_key: MissingKey) -> Self {
         self.missing_key = missing_key;
         self
     }
 
-    /// Bounds each execution. [`Limits::default`] unless called; [`Set::within`] bounds several together.
+    /// Limits each execution. [`Limits::default`] by default; [`Set::within`] limits several together.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Charges one budget for all executions. Without it each has its own, of the set's [`Limits`].
+    /// Charges one budget for all executions. By default each has its own, with the set's [`Limits`].
     pub fn within(mut self, budget: Arc<Budget>) -> Self {
         self.budget = Some(budget);
         self
     }
 
-    /// Parses `text` without adding it: its functions are looked up in this set, which must know them all, and its budget is
-    /// charged.
+    /// Parses `text` without adding it to the set.
+    ///
+    /// Every function it calls must be one of this set's. The set's budget is charged.
     ///
     /// # Errors
-    /// If it does not parse, with Go's text.
+    /// If the template does not parse, with Go's message.
     pub fn compile(&self, name: &str, text: &[u8]) -> Result<Parsed<H>, ParseError> {
         Ok(Parsed { templates: parse::parse(&self.funcs, self.budget.as_deref(), name, text)?.into() })
     }
 
-    /// Adds what [`Set::compile`] parsed. A template that is there already is replaced, unless the new one is empty.
+    /// Adds what [`Set::compile`] parsed. An existing template is replaced, unless the new one is empty.
     pub fn add(&mut self, parsed: &Parsed<H>) {
         if Arc::get_mut(&mut self.top).is_none() {
             self.top = Arc::new(Layer::on(&self.top, parsed.templates.len()));
@@ -207,27 +213,27 @@ impl<H> Set<H> {
         }
     }
 
-    /// Parses `text` and adds it under `name`, with all that it defines.
+    /// Parses `text` and adds it under `name`, along with the templates that it defines.
     ///
     /// # Errors
-    /// If it does not parse, with Go's text; nothing is added then.
+    /// If it does not parse, with Go's message; nothing is added in that case.
     pub fn parse(&mut self, name: &str, text: &[u8]) -> Result<(), ParseError> {
         let parsed = self.compile(name, text)?;
         self.add(&parsed);
         Ok(())
     }
 
-    /// Whether there is a template of that name.
+    /// Whether the set has a template of that name.
     pub fn contains(&self, name: &str) -> bool {
         self.find(name.as_bytes()).is_some()
     }
 
-    /// Executes the template of that name on `data`, appending to `out`.
+    /// Executes a template on `data`, appending to `out`.
     ///
-    /// What was written before an error stays.
+    /// Output written before an error is kept.
     ///
     /// # Errors
-    /// If there is no such template or its execution fails, with Go's text.
+    /// If there is no such template or its execution fails, with Go's message.
     pub fn execute(&self, host: &mut H, name: &str, data: Value, out: &mut Vec<u8>) -> Result<(), ExecError> {
         let Some(template) = self.find(name.as_bytes()) else {
             let (name, set) = (strconv::quote(name.as_bytes()), strconv::quote(self.name.as_bytes()));

@@ -7,28 +7,28 @@ use std::sync::Arc;
 
 /// A Go string: shared immutable bytes that are usually, but need not be, UTF-8.
 ///
-/// Go templates cut strings in the middle of a character (`trunc`) and carry binary files (`.Files.Get`), so Rust's
-/// `str` cannot stand for them.
+/// Go templates cut strings in the middle of a character (`trunc`) and carry binary files (`.Files.Get`), which Rust's
+/// `str` cannot represent.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Str(Arc<[u8]>);
 
 impl Str {
-    /// A string of these bytes.
+    /// Creates a string from bytes.
     pub fn from_bytes(bytes: impl Into<Arc<[u8]>>) -> Self {
         Self(bytes.into())
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The text, if it is UTF-8.
+    /// Returns the string if it is valid UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The text, every invalid byte replaced by U+FFFD.
+    /// Returns the string with every invalid byte replaced by U+FFFD.
     pub fn to_str_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }

@@ -41,7 +41,7 @@ pub enum FloatType {
     Float64,
 }
 
-/// What Go's `reflect.Kind` says of a value; [`fmt::Display`] gives Go's name ("map", "slice", "float64", "ptr", ...).
+/// A value's `reflect.Kind`. [`fmt::Display`] prints Go's name ("map", "slice", "float64", "ptr", ...).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in Go")]
 pub enum Kind {
@@ -79,9 +79,9 @@ pub enum Value {
     String(Str),
     /// `[]byte`.
     Bytes(Str),
-    /// Any other slice. Nothing changes a slice in place.
+    /// Any other slice. Slices are never modified in place.
     List(List),
-    /// A map with string keys, shared and changed in place.
+    /// A map with string keys, shared between clones and modified in place.
     Map(Map),
     /// A struct, a pointer, or a named type that has behaviour of its own.
     Object(Rc<dyn Object>),
@@ -89,11 +89,11 @@ pub enum Value {
 
 /// A method of a map or slice type, as in Go's `func (m Values) AsMap() map[string]interface{}`.
 pub struct Method<T> {
-    /// Go's name for it.
+    /// Method name in Go.
     pub name: &'static str,
-    /// What it takes.
+    /// Its parameters.
     pub signature: Signature,
-    /// What it does; the arguments have been checked against the signature. It charges the budget for what it makes.
+    /// Implementation, called with checked arguments. It charges the budget for the memory of what it creates.
     pub call: fn(&T, &[Value], &Budget) -> Result<Value, CallError>,
 }
 
@@ -103,7 +103,7 @@ pub struct ListType {
     pub name: &'static str,
     /// The type of the elements.
     pub elem: Type,
-    /// Methods of a named type.
+    /// Methods of the type, if it is a named one.
     pub methods: &'static [Method<List>],
 }
 
@@ -150,7 +150,7 @@ impl List {
         self.items.is_none()
     }
 
-    /// The same slice seen as another type (a Go conversion).
+    /// Converts the slice to another type, as a Go conversion does; the elements are shared.
     pub fn converted(&self, ty: &'static ListType) -> Self {
         Self { ty, items: self.items.clone() }
     }
@@ -160,7 +160,7 @@ impl List {
         self.ty
     }
 
-    /// Whether both are the same slice in memory.
+    /// Whether both share the same elements in memory.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         match (&self.items, &other.items) {
             (Some(a), Some(b)) => Rc::ptr_eq(a, b),
@@ -186,7 +186,7 @@ pub struct MapType {
     pub name: &'static str,
     /// The type of the elements.
     pub elem: Type,
-    /// Methods of a named type.
+    /// Methods of the type, if it is a named one.
     pub methods: &'static [Method<Map>],
 }
 
@@ -222,7 +222,7 @@ fn is_container(value: &Value) -> bool {
     matches!(value, Value::List(_) | Value::Map(_))
 }
 
-/// Drops values one level at a time: templates can nest them deeper than the stack allows a recursion to go.
+/// Drops values one level at a time: templates can nest them too deep for recursion on the stack.
 fn dismantle(values: impl IntoIterator<Item = Value>) {
     let mut pending: Vec<Value> = values.into_iter().filter(is_container).collect();
     while let Some(value) = pending.pop() {
@@ -254,18 +254,18 @@ impl Map {
         Self { ty, inner: Rc::new(Entries { nil: false, entries: RefCell::new(entries) }) }
     }
 
-    /// The nil map of this type: empty, but `null` in JSON, and in Go a panic to assign to.
+    /// Creates the nil map of this type: empty, but `null` in JSON. Assigning to it panics in Go.
     pub fn nil(ty: &'static MapType) -> Self {
         Self { ty, inner: Rc::new(Entries { nil: true, entries: RefCell::default() }) }
     }
 
-    /// Whether it is the nil map. A function that assigns should then fail with Go's text,
-    /// `assignment to entry in nil map`.
+    /// Whether it is the nil map. A function that would assign to it must fail with Go's message, `assignment to entry
+    /// in nil map`.
     pub fn is_nil(&self) -> bool {
         self.inner.nil && self.is_empty()
     }
 
-    /// The same map seen as another type (a Go conversion): both change together.
+    /// Converts the map to another type, as a Go conversion does. Both share their entries.
     pub fn converted(&self, ty: &'static MapType) -> Self {
         Self { ty, inner: Rc::clone(&self.inner) }
     }
@@ -275,7 +275,7 @@ impl Map {
         self.ty
     }
 
-    /// The value under a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &[u8]) -> Option<Value> {
         self.inner.entries.borrow().get(key).cloned()
     }
@@ -290,7 +290,7 @@ impl Map {
         self.inner.entries.borrow_mut().remove(key)
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.inner.entries.borrow().len()
     }
@@ -300,12 +300,12 @@ impl Map {
         self.inner.entries.borrow().is_empty()
     }
 
-    /// The entries, sorted by key. Do not hold it while templates run: they may change the map.
+    /// Borrows the entries, sorted by key. Do not hold this while templates run: they may modify the map.
     pub fn borrow(&self) -> Ref<'_, BTreeMap<Str, Value>> {
         self.inner.entries.borrow()
     }
 
-    /// The entries, to change. Do not hold it while templates run.
+    /// Borrows the entries mutably. Do not hold this while templates run.
     pub fn borrow_mut(&self) -> RefMut<'_, BTreeMap<Str, Value>> {
         self.inner.entries.borrow_mut()
     }
@@ -326,81 +326,87 @@ impl Default for Map {
     }
 }
 
-/// A struct, a pointer or a named type with fields and methods of its own: `.Chart`, `now`, `semver "1.2.3"`.
+/// A struct, pointer or named type with fields and methods: `.Chart`, `now`, `semver "1.2.3"`.
 pub trait Object: Any {
     /// Go's name as `%T` prints it, such as `*semver.Version`.
     fn type_name(&self) -> &str;
 
-    /// Its kind; a pointer to a struct says [`Kind::Ptr`].
+    /// Returns its kind; [`Kind::Ptr`] for a pointer to a struct.
     fn kind(&self) -> Kind;
 
-    /// The exported struct field of that name (through pointers and embedded structs).
+    /// Returns an exported struct field by name, through pointers and embedded structs.
     fn field(&self, name: &str) -> Option<Value> {
         let _ = name;
         None
     }
 
-    /// The signature of the method of that name.
+    /// Returns the signature of a method by name.
     fn method(&self, name: &str) -> Option<Signature> {
         let _ = name;
         None
     }
 
-    /// Calls a method whose signature [`Object::method`] gave; the arguments have been checked against it.
+    /// Calls a method that [`Object::method`] returned a signature for, with arguments checked against it.
     fn call(&self, name: &str, args: &[Value]) -> Result<Value, CallError> {
         let _ = args;
         Err(CallError::new(format!("no method {name}")))
     }
 
-    /// The exported and unexported fields in order, for `fmt` to print a struct as Go does with every verb. A pointer
-    /// to a struct gives those of the struct. `None` by default: then [`Object::display`] serves every verb.
+    /// Returns all fields in order, unexported ones included, for `fmt` to print the struct as Go does.
+    ///
+    /// A pointer to a struct returns the struct's fields. `None` by default: every verb then prints
+    /// [`Object::display`].
     fn fields(&self) -> Option<Vec<(&str, Value)>> {
         None
     }
 
-    /// What `fmt` prints for `%v`: the `String()` or `Error()` text if it has one, else Go's rendering of the struct
-    /// (`{a 1}`, without the `&` that `printf` puts before a pointer).
+    /// Returns what `%v` prints: the result of `String()` or `Error()`, or Go's form of the struct.
+    ///
+    /// The struct's form is `{a 1}`, without the `&` that `printf` puts before a pointer.
     fn display(&self) -> String;
 
-    /// Whether `%v` comes from a `String()` or `Error()` method, which then also serves `%s` and `%q`.
+    /// Whether `%v`, `%s` and `%q` print the result of a `String()` or `Error()` method.
     fn is_stringer(&self) -> bool {
         false
     }
 
-    /// What a template prints for it where Go can take its address: the text of a `String()` method that only a pointer
-    /// has. Functions get a copy, which has no such method. `None` by default.
+    /// Returns the result of a `String()` method with a pointer receiver.
+    ///
+    /// Templates call it where Go can take the value's address. Functions get a copy, which lacks the method. `None` by
+    /// default.
     fn addressed(&self) -> Option<String> {
         None
     }
 
-    /// What `%#v` prints, if it has a `GoString` method. `None` by default.
+    /// Returns what `%#v` prints, if the type has a `GoString` method. `None` by default.
     fn go_string(&self) -> Option<String> {
         None
     }
 
-    /// What `encoding/json` writes for a struct, in the order of its fields. `None` by default: then
-    /// [`Object::json`] serves.
+    /// Returns the fields that `encoding/json` writes for a struct, in order. `None` by default: [`Object::json`] is
+    /// used instead.
     fn json_fields(&self) -> Option<Vec<(&'static str, Value)>> {
         None
     }
 
-    /// What `encoding/json` sees: a value made of nil, booleans, numbers, strings, slices and maps.
-    /// By default a map of [`Object::json_fields`], empty if there are none.
+    /// Returns what `encoding/json` writes: nil, booleans, numbers, strings, slices and maps.
+    ///
+    /// A map of [`Object::json_fields`] by default, empty if there are none.
     fn json(&self) -> Value {
         Value::map(self.json_fields().unwrap_or_default())
     }
 
-    /// Go's truth of the value: a struct is true, a pointer if it is not nil. True by default.
+    /// Go's truth value: a struct is true, a pointer is true unless nil. True by default.
     fn truth(&self) -> bool {
         true
     }
 
-    /// The value of a named type with a basic underlying type, such as a duration's `int64`.
+    /// Returns the underlying value of a named basic type, such as a duration's `int64`.
     fn underlying(&self) -> Option<Value> {
         None
     }
 
-    /// `self`, to be downcast.
+    /// Returns `self` for downcasting.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -441,7 +447,7 @@ impl Value {
         Self::Map(Map::with_type(MapType::ANY, entries))
     }
 
-    /// Go's truth: not nil, not false, not zero, not empty.
+    /// Go's truth value: true unless nil, false, zero or empty.
     pub fn truth(&self) -> bool {
         match self {
             Self::Nil => false,
@@ -457,7 +463,7 @@ impl Value {
         }
     }
 
-    /// What `reflect.Kind` says; [`Kind::Invalid`] for nil.
+    /// Returns the `reflect.Kind`; [`Kind::Invalid`] for nil.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Nil => Kind::Invalid,
@@ -473,7 +479,7 @@ impl Value {
         }
     }
 
-    /// Go's name of its type as `%T` prints it; `<nil>` for nil.
+    /// Returns the Go type's name as `%T` prints it; `<nil>` for nil.
     pub fn type_name(&self) -> String {
         self.type_str().into()
     }
@@ -489,7 +495,7 @@ impl Value {
         }
     }
 
-    /// The value itself, or what a named type with a basic underlying type holds.
+    /// Returns the underlying value of a named basic type, or the value itself.
     pub(crate) fn underlying(&self) -> Cow<'_, Self> {
         match self {
             Self::Object(object) => object.underlying().map_or(Cow::Borrowed(self), Cow::Owned),
@@ -499,7 +505,7 @@ impl Value {
 }
 
 impl Kind {
-    /// Go's name for it.
+    /// Returns the kind's name in Go.
     pub fn name(self) -> &'static str {
         match self {
             Self::Invalid => "invalid",

@@ -1,4 +1,4 @@
-//! Regular expressions as Go reads them, run by the `regex` crate.
+//! Regular expressions in Go's syntax, run by the `regex` crate.
 
 mod pattern;
 
@@ -6,10 +6,10 @@ use regex::{Regex, RegexBuilder};
 
 pub use pattern::{Pattern, syntax_error, translate};
 
-/// The most memory that one compiled expression may take.
+/// Maximum memory of one compiled expression.
 const SIZE_LIMIT: usize = 32 << 20;
 
-/// Compiles an expression; the error is Go's text.
+/// Compiles an expression; the error is Go's message.
 pub fn compile(expr: &str) -> Result<Regex, String> {
     let Pattern { source, .. } = translate(expr.as_bytes())?;
     RegexBuilder::new(&source)

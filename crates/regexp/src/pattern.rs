@@ -1,26 +1,26 @@
 //! Go's regular expression syntax, translated for the `regex` crate.
 //!
-//! The crate's own syntax is close but differs where it shows: classes such as `\d` are ASCII in Go, `a{,2}` and `[a&&b]`
-//! are literal, flags act from where they stand, group names may repeat, and the errors read otherwise.
+//! That crate's own syntax is close but differs visibly: in Go, classes such as `\d` are ASCII, `a{,2}` and `[a&&b]`
+//! are literal, flags apply from their position on, group names may repeat, and error messages differ.
 
-/// Go refuses trees that are deeper.
+/// Maximum height of the syntax tree, as in Go.
 const MAX_DEPTH: usize = 1000;
 
 /// A translated expression.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// In the syntax of the `regex` crate, with unnamed groups only.
+    /// Expression in the syntax of the `regex` crate, with only unnamed groups.
     pub source: String,
-    /// The names of the groups from 0 on, empty where there is none.
+    /// Names of the groups from index 0, empty for unnamed ones.
     pub names: Vec<String>,
 }
 
-/// Go's text for an expression that cannot be read.
+/// Formats Go's error for an invalid expression.
 pub fn syntax_error(what: &str, expr: &[u8]) -> String {
     format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(expr))
 }
 
-/// Translates an expression; the error is Go's text.
+/// Translates an expression; the error is Go's message.
 pub fn translate(expr: &[u8]) -> Result<Pattern, String> {
     Parser {
         whole: expr,
@@ -49,7 +49,7 @@ const TRAILING_BACKSLASH: &str = "trailing backslash at end of expression";
 const UNEXPECTED_PAREN: &str = "unexpected )";
 const NESTING_DEPTH: &str = "expression nests too deeply";
 
-/// The most copies that repetitions may make together.
+/// Maximum product of nested repetition counts.
 const MAX_REPEAT: u32 = 1000;
 
 #[derive(Clone, Copy, Default)]
@@ -60,17 +60,17 @@ struct Flags {
     non_greedy: bool,
 }
 
-/// A piece of the expression, complete in itself.
+/// A complete part of the expression.
 struct Piece {
     source: String,
-    /// How deeply Go's tree nests here.
+    /// Height of Go's syntax tree for this part.
     height: usize,
-    /// The counted repetitions within.
+    /// Counted repetitions inside this part.
     repeats: Vec<Repeat>,
 }
 
 struct Repeat {
-    /// The larger count.
+    /// The larger bound of the count.
     count: u32,
     within: Vec<Repeat>,
 }
@@ -85,12 +85,12 @@ impl Repeat {
 /// An open group.
 #[derive(Default)]
 struct Frame {
-    /// The flags to go back to when it closes.
+    /// Flags to restore when the group closes.
     flags: Flags,
     captures: bool,
-    /// The alternatives that are complete.
+    /// Completed alternatives.
     alternatives: Vec<Piece>,
-    /// The pieces of the alternative being read.
+    /// Parts of the current alternative.
     pieces: Vec<Piece>,
 }
 
@@ -131,7 +131,7 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn parse(mut self) -> Result<Pattern, Error> {
-        // The text from the last repetition operator on, if that is what came just before.
+        // Start of the last repetition operator, if that directly precedes the current position.
         let mut last_repeat = None;
         while let Some(first) = self.rest.first() {
             let mut repeat = None;
@@ -215,14 +215,14 @@ impl<'a> Parser<'a> {
         if height > MAX_DEPTH { Err((NESTING_DEPTH, self.whole.to_vec())) } else { Ok(()) }
     }
 
-    /// The text from `start` up to here.
+    /// Returns the input from `start` up to the current position.
     fn since(&self, start: &[u8]) -> Vec<u8> {
         start.get(..start.len() - self.rest.len()).unwrap_or(start).to_vec()
     }
 
     fn next_char(&mut self) -> Result<char, Error> {
         match first_char(self.rest) {
-            // What Go decodes at the end; it is never taken for more than a character that does not fit.
+            // Go decodes this character at the end; callers only reject it as one that does not fit.
             None => Ok(char::REPLACEMENT_CHARACTER),
             Some((char::REPLACEMENT_CHARACTER, 1)) => Err((INVALID_UTF8, self.rest.to_vec())),
             Some((c, len)) => {
@@ -265,7 +265,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Applies a repetition whose text begins at `before`; `count` is the larger bound of a counted one.
+    /// Applies a repetition that begins at `before`; `count` is the larger bound of a counted one.
     fn repeat(
         &mut self,
         operator: &str,
@@ -300,7 +300,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A group that begins with `(?`, or flags alone.
+    /// Parses a group that begins with `(?`, or a setting of flags.
     fn perl_group(&mut self) -> Result<(), Error> {
         let start = self.rest;
         let named = if start.len() > 4 && start.starts_with(b"(?P<") {
@@ -387,7 +387,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A class such as `\d` or `\p{Greek}`, as an item of a bracketed class.
+    /// Parses a class such as `\d` or `\p{Greek}` into an item of a bracketed class.
     fn class_escape(&mut self) -> Result<Option<String>, Error> {
         let perl = match self.rest.get(..2) {
             Some(br"\d") => "[0-9]",
@@ -426,7 +426,7 @@ impl<'a> Parser<'a> {
         Ok(format!(r"\{}{{{property}}}", if negated { 'P' } else { 'p' }))
     }
 
-    /// A single character after a backslash; `None` for a code point that is no character and so matches nothing.
+    /// Parses an escaped character; `None` for a surrogate code point, which matches nothing.
     fn char_escape(&mut self) -> Result<Option<char>, Error> {
         let start = self.rest;
         self.skip(1);
@@ -490,7 +490,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A bracketed class.
+    /// Parses a bracketed class.
     fn class(&mut self) -> Result<(), Error> {
         let start = self.rest;
         self.skip(1);
@@ -535,13 +535,13 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The code point of one character of a class that began at `class`.
+    /// Returns the code point of the next character in a class that began at `class`.
     fn class_char(&mut self, class: &[u8]) -> Result<u32, Error> {
         match self.rest.first() {
             None => Err((MISSING_BRACKET, class.to_vec())),
             Some(b'\\') => {
                 let start = self.rest;
-                // Code points that are no character lie where surrogates do.
+                // Only surrogates are code points without a character.
                 Ok(self.char_escape()?.map_or_else(|| surrogate(start), u32::from))
             }
             Some(_) => self.next_char().map(u32::from),
@@ -552,7 +552,7 @@ impl<'a> Parser<'a> {
 /// A class that matches nothing.
 const NO_CHARACTER: &str = r"[^\x{0}-\x{10FFFF}]";
 
-/// The code point of `\x{D800}` and the like.
+/// Returns the code point of an escape such as `\x{D800}`.
 fn surrogate(escape: &[u8]) -> u32 {
     let digits = escape.iter().skip(3).take_while(|b| b.is_ascii_hexdigit());
     digits
@@ -561,7 +561,7 @@ fn surrogate(escape: &[u8]) -> u32 {
 }
 
 fn push_range(items: &mut String, low: u32, high: u32) {
-    // A range over the surrogates goes on without them.
+    // Surrogates at either end of a range are left out.
     let low = if (0xD800..=0xDFFF).contains(&low) { 0xE000 } else { low };
     let high = if (0xD800..=0xDFFF).contains(&high) { 0xD7FF } else { high };
     if low <= high {
@@ -569,7 +569,7 @@ fn push_range(items: &mut String, low: u32, high: u32) {
     }
 }
 
-/// The first character and its length; an invalid byte is U+FFFD of length 1. `None` at the end.
+/// Decodes the first character and its length; an invalid byte is U+FFFD of length 1. `None` at the end.
 fn first_char(bytes: &[u8]) -> Option<(char, usize)> {
     let window = bytes.get(..4.min(bytes.len()))?;
     if window.is_empty() {
@@ -591,8 +591,9 @@ fn check_utf8(text: &[u8]) -> Result<(), Error> {
 
 type Bounds = (u32, Option<u32>);
 
-/// `{min}`, `{min,}` or `{min,max}` and what follows; the bounds are `None` if they are too large or in the wrong order.
-/// `None` if it is nothing of the kind.
+/// Parses `{min}`, `{min,}` or `{min,max}`, returned with the rest; `None` for any other form.
+///
+/// The bounds are `None` if they are too large or in the wrong order.
 fn parse_repeat(text: &[u8]) -> Option<(Option<Bounds>, &[u8])> {
     let (min, rest) = parse_count(text.strip_prefix(b"{")?)?;
     let (max, rest) = match rest.strip_prefix(b",") {
@@ -608,7 +609,7 @@ fn parse_repeat(text: &[u8]) -> Option<(Option<Bounds>, &[u8])> {
     Some((fits.then_some((min, max)), rest))
 }
 
-/// A decimal number without leading zeros; one too large for any use is `u32::MAX`.
+/// Parses a decimal number without leading zeros; one above any limit becomes `u32::MAX`.
 fn parse_count(text: &[u8]) -> Option<(u32, &[u8])> {
     let len = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let (digits, rest) = text.split_at_checked(len)?;
@@ -618,7 +619,9 @@ fn parse_count(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((std::str::from_utf8(digits).ok()?.parse().unwrap_or(u32::MAX), rest))
 }
 
-/// A class such as `[:alpha:]` or `[:^alpha:]`, which both write alike, as an item of a bracketed class.
+/// Returns a class such as `[:alpha:]` or `[:^alpha:]` as an item of a bracketed class.
+///
+/// Both syntaxes write these alike.
 fn posix_class(name: &[u8]) -> Option<String> {
     const NAMES: [&str; 14] = [
         "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
@@ -629,7 +632,7 @@ fn posix_class(name: &[u8]) -> Option<String> {
     NAMES.contains(&bare.strip_prefix('^').unwrap_or(bare)).then(|| format!("[{name}]"))
 }
 
-/// The property that Go knows by this name: a general category, a script, or one of three more.
+/// Returns the property with this name in Go: a general category, a script, or one of three more.
 fn unicode_property(name: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(name).ok()?;
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ')) {

@@ -1,4 +1,6 @@
-//! From events to nodes in one flat list, and from those to a value: aliases, merge keys, tags and repeated keys.
+//! Composer: events to a flat list of nodes, and those to a value.
+//!
+//! Resolves aliases, merge keys, tags and repeated keys.
 
 use std::{
     borrow::Cow,
@@ -20,19 +22,20 @@ use crate::{
     scanner::Mark,
 };
 
-/// How deep collections may nest. goyaml allows 10000, which is more than a thread's stack is sure to hold in all the code
-/// that walks values.
+/// Maximum nesting of collections.
+///
+/// goyaml allows 10000, for which the stack of a thread may not suffice in all the code that traverses values.
 pub(crate) const MAX_DEPTH: usize = 500;
 
-/// How many bytes of text aliases may repeat. goyaml counts only nodes, and so lets one long text fill the memory.
+/// Maximum bytes of text that aliases may repeat. goyaml counts only nodes, so one long text could exhaust memory.
 const MAX_REPEATED: usize = 64 << 20;
 
-/// What the message on a key that JSON cannot have begins with.
+/// Prefix of the message about a key that JSON does not support.
 const REFUSED_KEY: &str = "unsupported map key of type: ";
 
 const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
-/// As in Go, bits behind the last byte are ignored; line breaks are taken out beforehand.
+/// As in Go, bits after the last byte are ignored. Line breaks are removed beforehand.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -54,7 +57,7 @@ enum Kind<'a> {
     Alias { name: &'a str, target: usize },
 }
 
-/// Reads the first document of a text. `problem` is what stands behind the end of a text that was cut short.
+/// Reads the first document. `problem` is the error that follows a text that was cut short.
 pub(crate) fn load(text: &str, problem: Option<Error>, strict: bool) -> Result<Node<'_>, Fault> {
     let mut parser = Parser::new(text, problem);
     let mut items = Vec::new();
@@ -66,7 +69,7 @@ pub(crate) fn load(text: &str, problem: Option<Error>, strict: bool) -> Result<N
         items,
         aliased,
         strict,
-        // The document itself counts as one.
+        // The document itself counts as a node.
         decoded: 1,
         through_alias: 0,
         open_aliases: Vec::new(),
@@ -82,7 +85,7 @@ pub(crate) fn load(text: &str, problem: Option<Error>, strict: bool) -> Result<N
     decoder.finish(node)
 }
 
-/// Puts the first document's nodes into `items`, in the order of the text. Gives whether there are aliases.
+/// Appends the first document's nodes to `items` in input order. Returns whether it has aliases.
 fn compose<'a>(parser: &mut Parser<'a>, items: &mut Vec<Item<'a>>) -> Result<bool, Fault> {
     parser.next()?;
     if !matches!(parser.next()?.kind, EventKind::DocumentStart) {
@@ -149,7 +152,7 @@ fn compose<'a>(parser: &mut Parser<'a>, items: &mut Vec<Item<'a>>) -> Result<boo
             break;
         }
     }
-    // The end of the document, for the problems that show only there.
+    // Reads the end of the document, for errors that are only detected there.
     parser.next()?;
     Ok(aliased)
 }
@@ -160,7 +163,7 @@ fn decode_error(problem: String, mark: Option<Mark>) -> Fault {
 
 struct Decoder<'a> {
     items: Vec<Item<'a>>,
-    /// Whether a node may be needed more than once.
+    /// Whether a node may be used more than once.
     aliased: bool,
     strict: bool,
     decoded: usize,
@@ -171,22 +174,22 @@ struct Decoder<'a> {
     first_duplicate: Option<Mark>,
     refused_key: bool,
     infinite: bool,
-    /// Whether what is decoded is only for a message, so that keys are to read as in Go.
+    /// Whether the value is only decoded for an error message, with keys as Go prints them.
     go_keys: bool,
-    /// Bytes of text that aliases repeat.
+    /// Bytes of text repeated by aliases.
     repeated: usize,
 }
 
-/// The pairs of a mapping while it is being filled, and for strict reading the keys seen so far.
+/// The pairs of a mapping while it is filled, and in strict mode the keys seen so far.
 #[derive(Default)]
 struct Pairs<'a> {
     pairs: Vec<(Cow<'a, str>, Node<'a>)>,
-    /// Keys as Go prints them, and whether they are whole numbers, since a float may look the same.
+    /// Keys as Go prints them. The flag marks integers, since a float may look the same.
     seen: HashSet<(bool, String)>,
 }
 
 impl<'a> Decoder<'a> {
-    /// Problems that goyaml reports only once the whole document is decoded, in the order in which it does.
+    /// Reports the errors that goyaml reports only after decoding the whole document, in its order.
     fn finish(self, node: Node<'a>) -> Result<Node<'a>, Fault> {
         if !self.duplicates.is_empty() {
             let position = self.first_duplicate.map(Into::into);
@@ -204,7 +207,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Counts what is decoded, and refuses documents that consist of little else than repeated aliases.
+    /// Counts a decoded node, and rejects documents that consist mostly of repeated aliases.
     fn count(&mut self, mark: Mark) -> Result<(), Fault> {
         self.decoded += 1;
         self.through_alias += usize::from(!self.open_aliases.is_empty());
@@ -278,7 +281,7 @@ impl<'a> Decoder<'a> {
         self.depth -= 1;
     }
 
-    /// Adds the pairs of the mapping at `at`, with those that it merges.
+    /// Adds the pairs of the mapping at `at`, including those that it merges.
     fn fill(&mut self, at: usize, out: &mut Pairs<'a>) -> Result<(), Fault> {
         let end = self.end_of(at);
         let mut key_at = at + 1;
@@ -309,7 +312,7 @@ impl<'a> Decoder<'a> {
         if self.strict {
             let shown = if key == Node::Null { "<nil>".to_owned() } else { key.go_syntax() };
             let is_number = matches!(key, Node::Int(_) | Node::Uint(_));
-            // A NaN differs from every other.
+            // NaN is not equal to any other NaN.
             if shown != "NaN" && !out.seen.insert((is_number, shown.clone())) {
                 let mark = self.mark(value_at);
                 self.first_duplicate.get_or_insert(mark);
@@ -338,7 +341,9 @@ impl<'a> Decoder<'a> {
         out.pairs.push((key, value));
     }
 
-    /// Puts what goyaml would say of a key in the place of its pair: a later key may yet replace the mapping around it.
+    /// Stores goyaml's error about a key in place of its pair.
+    ///
+    /// It is not reported at once because a later key may yet replace the enclosing mapping.
     fn refuse_key(&mut self, kind: &str, key: &str, value: &Node<'_>, out: &mut Pairs<'a>) {
         let value = if *value == Node::Null { "<nil>".to_owned() } else { value.go_syntax() };
         let problem = format!("{REFUSED_KEY}{kind}, key: {key}, value: {value}");
@@ -359,7 +364,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What a node is, or what it is an alias of.
+    /// Returns the kind of a node, or of the node that it is an alias of.
     fn kind(&self, at: usize) -> Option<&Kind<'a>> {
         match self.items.get(at).map(|item| &item.kind) {
             Some(Kind::Alias { target, .. }) => self.items.get(*target).map(|item| &item.kind),
@@ -371,7 +376,7 @@ impl<'a> Decoder<'a> {
         matches!(self.kind(at), Some(Kind::Mapping { .. }))
     }
 
-    /// Adds the pairs of a merged mapping, or of a list of them, where the first one wins.
+    /// Adds the pairs of a merged mapping, or of a list of mappings, of which the first one wins.
     fn merge(&mut self, at: usize, out: &mut Pairs<'a>) -> Result<(), Fault> {
         let mut sources = vec![at];
         if let Some(Item { kind: Kind::Sequence { .. }, end, .. }) = self.items.get(at) {
@@ -478,7 +483,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Small documents may be nearly all aliases, large ones hardly.
+/// Returns the maximum fraction of aliased nodes, which decreases with the size of the document.
 fn allowed_alias_ratio(decoded: usize) -> f64 {
     const LOW: f64 = 400_000.0;
     const HIGH: f64 = 4_000_000.0;
@@ -492,7 +497,7 @@ fn allowed_alias_ratio(decoded: usize) -> f64 {
     }
 }
 
-/// A key for a message: what it sorts by, a NUL, and the key as Go prints it.
+/// Formats a key for an error message: its sort key, a NUL, and the key as Go prints it.
 fn go_key(key: &Node<'_>) -> String {
     let shown = key.go_syntax();
     match key {

@@ -1,6 +1,7 @@
-//! From a document to a type of the caller's, by the rules of Go's `json.Unmarshal` and those that `sigs.k8s.io/yaml` adds:
-//! numbers and booleans become strings where strings are wanted, `null` leaves a zero value, and the case of a field's name
-//! does not matter.
+//! Deserializer: documents to types, by the rules of `json.Unmarshal` and `sigs.k8s.io/yaml`.
+//!
+//! Numbers and booleans become strings where strings are expected, `null` leaves a zero value, and field names are
+//! case-insensitive.
 
 use std::{borrow::Cow, fmt};
 
@@ -13,12 +14,12 @@ use serde::{
 
 use crate::{Error, Mapping, Node, go, node::json_number};
 
-/// `strict` refuses fields that a struct does not have.
+/// Deserializes a node. `strict` rejects fields that a struct does not have.
 pub(crate) fn from_node<'de, T: Deserialize<'de>>(node: Node<'de>, strict: bool) -> Result<T, Error> {
     T::deserialize(NodeDeserializer { node, path: &Path { parent: None, structure: "", field: "", strict } })
 }
 
-/// Which field of which struct is being read, for messages.
+/// Path to the field being read, for error messages.
 struct Path<'p> {
     parent: Option<&'p Path<'p>>,
     structure: &'static str,
@@ -34,7 +35,7 @@ impl Path<'_> {
         }
     }
 
-    /// What Go says of a value that does not fit. The Go types of lists and maps are guessed to hold strings.
+    /// Builds Go's error for a value of the wrong type. Lists and maps are assumed to hold strings.
     fn mismatch(&self, found: &Node<'_>, wanted: &str) -> Error {
         let found = match found {
             Node::Null => "null".to_owned(),
@@ -48,7 +49,7 @@ impl Path<'_> {
         let place = if self.structure.is_empty() {
             "Go value".to_owned()
         } else {
-            // Go names the type here without the package that it has elsewhere.
+            // Here Go prints the type without its package, unlike elsewhere.
             let structure = self.structure.rsplit('.').next().unwrap_or_default();
             format!("Go struct field {structure}.{}", self.fields())
         };
@@ -169,7 +170,7 @@ impl<'de> de::Deserializer<'de> for NodeDeserializer<'de, '_> {
         self.deserialize_string(visitor)
     }
 
-    /// As in Go, bytes are written in base64.
+    /// As in Go, bytes are in base64.
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.node {
             Node::Null => visitor.visit_bytes(&[]),
@@ -264,7 +265,7 @@ impl<'de> de::Deserializer<'de> for NodeDeserializer<'de, '_> {
                 }
                 continue;
             };
-            // The field keeps its zero value, or what a key in other letters gave it.
+            // The field keeps its zero value, or the value of a key that differs only in case.
             if value == Node::Null {
                 continue;
             }
@@ -301,7 +302,7 @@ fn visit_string<'de, V: Visitor<'de>>(text: Cow<'de, str>, visitor: V) -> Result
     }
 }
 
-/// Takes a variant's name for the variant.
+/// Deserializes a variant's name.
 struct VariantVisitor<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for VariantVisitor<V> {
@@ -339,7 +340,7 @@ impl<'de> de::SeqAccess<'de> for Items<'de, '_> {
 struct Pairs<'de, 'p> {
     pairs: std::vec::IntoIter<(Cow<'de, str>, Node<'de>)>,
     value: Option<(Cow<'de, str>, Node<'de>)>,
-    /// The struct whose fields these are, empty if they are none.
+    /// Struct that the fields belong to; empty for a map.
     structure: &'static str,
     path: &'p Path<'p>,
 }
@@ -361,7 +362,7 @@ impl<'de> de::MapAccess<'de> for Pairs<'de, '_> {
         let Some((key, value)) = self.pairs.next() else {
             return Ok(None);
         };
-        // Only a struct's fields are named in messages, and those borrow; other keys need not be kept.
+        // Error messages only name the fields of structs, which are borrowed; other keys need not be kept.
         let name = if self.structure.is_empty() { Cow::Borrowed("") } else { key.clone() };
         self.value = Some((name, value));
         seed.deserialize(KeyDeserializer(key)).map(Some)
@@ -386,7 +387,7 @@ impl<'de> de::MapAccess<'de> for Pairs<'de, '_> {
     }
 }
 
-/// A key: text, or a number if that is wanted and the text is one.
+/// A key: a string, or a number if one is expected and the key parses as one.
 struct KeyDeserializer<'de>(Cow<'de, str>);
 
 macro_rules! number_keys {

@@ -1,4 +1,4 @@
-//! Go's `strconv` and `encoding/json` in the few forms that YAML needs.
+//! Go's `strconv` and `encoding/json`, in the forms that YAML needs.
 
 use steersman_gostd::{json, strconv};
 
@@ -7,17 +7,17 @@ pub(crate) fn float_general(value: f64) -> String {
     strconv::format_float(value, b'g', None, false)
 }
 
-/// `strconv.FormatFloat(value, 'g', -1, 32)`, which is how sigs.k8s.io/yaml makes strings of numbers.
+/// `strconv.FormatFloat(value, 'g', -1, 32)`, by which sigs.k8s.io/yaml converts numbers to strings.
 pub(crate) fn float_general_32(value: f64) -> String {
     strconv::format_float(f64::from(value as f32), b'g', None, true)
 }
 
-/// A number as encoding/json writes it, or what it is called if it has no JSON form.
+/// Formats a number as encoding/json does; the error is its name if it has no JSON form.
 pub(crate) fn float_json(value: f64) -> Result<String, String> {
     json::format_float(value, false).ok_or_else(|| float_general(value))
 }
 
-/// As [`float_json`], with the fewer digits that an `f32` needs.
+/// As [`float_json`], with the fewest digits that identify an `f32`.
 pub(crate) fn float_json_32(value: f32) -> Result<String, String> {
     json::format_float(value.into(), true).ok_or_else(|| float_general(value.into()))
 }

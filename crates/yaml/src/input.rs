@@ -1,16 +1,17 @@
-//! From bytes to text: byte order marks, UTF-16, and the characters that YAML allows.
+//! Decoding the input: byte order marks, UTF-16, and the characters that YAML allows.
 
 use std::borrow::Cow;
 
 use crate::Error;
 
-/// goyaml decodes its input in pieces of this many bytes, and finds fault with a piece only when the scanner
-/// comes to it.
+/// Size in bytes of the pieces that goyaml decodes its input in.
+///
+/// It reports an error in a piece only when the scanner reaches it.
 const PIECE: usize = 512;
 
 const INCOMPLETE: &str = "incomplete UTF-8 octet sequence";
 
-/// Readable text, and the problem that stands behind its end if it was cut short.
+/// Decoded text, and the error that follows it if it was cut short.
 pub(crate) struct Input<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) problem: Option<Error>,
@@ -27,7 +28,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// `skipped` is the length of the byte order mark, which counts towards the first piece.
+/// Decodes UTF-8. `skipped` is the length of the byte order mark, which counts towards the first piece.
 fn decode_utf8(bytes: &[u8], skipped: usize) -> Input<'_> {
     let (text, utf8_problem) = match std::str::from_utf8(bytes) {
         Ok(text) => (text, None),
@@ -44,13 +45,13 @@ fn decode_utf8(bytes: &[u8], skipped: usize) -> Input<'_> {
     let Some((at, problem)) = fault else {
         return Input { text: Cow::Borrowed(text), problem: None };
     };
-    // That a character is incomplete shows only when nothing follows it.
+    // An incomplete character is detected only at the end of the input.
     let end = if problem == INCOMPLETE { at } else { piece_start(text, at, skipped) };
     let readable = text.get(..end).unwrap_or_default();
     Input { text: Cow::Borrowed(readable), problem: Some(Error::Encoding { problem }) }
 }
 
-/// The start of the piece that byte `at` falls into. A character that a piece would cut moves to the next one.
+/// Returns the start of the piece that contains byte `at`. A character that would be split moves to the next piece.
 fn piece_start(text: &str, at: usize, skipped: usize) -> usize {
     let mut start = 0;
     let mut end = PIECE.saturating_sub(skipped);
@@ -64,7 +65,7 @@ fn piece_start(text: &str, at: usize, skipped: usize) -> usize {
     start
 }
 
-/// What is wrong with the sequence that `bytes` begins with.
+/// Returns the error for the invalid sequence at the start of `bytes`.
 fn utf8_problem(bytes: &[u8]) -> &'static str {
     let Some(&lead) = bytes.first() else {
         return INCOMPLETE;
@@ -95,10 +96,10 @@ fn utf8_problem(bytes: &[u8]) -> &'static str {
     if shortest == width { "invalid Unicode character" } else { "invalid length of a UTF-8 sequence" }
 }
 
-/// Where the first character stands that YAML refuses.
+/// Returns the position of the first character that YAML does not allow.
 fn first_refused(text: &str) -> Option<usize> {
-    // Most texts have no suspect byte at all, and in this form the compiler looks at many of them at a time. The two large
-    // ones begin the few refused characters that are not ASCII.
+    // Most inputs have no suspect byte, and this form lets the compiler check many bytes at a time. 0xC2 and 0xEF begin
+    // the few disallowed characters that are not ASCII.
     let suspect = |byte: u8| {
         ((byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r'))
             | (byte == 0x7F)
@@ -117,7 +118,7 @@ fn is_allowed(character: char) -> bool {
         '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{A0}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// UTF-16 is rare enough that all of it is decoded first; only the piece that a problem falls into is dropped.
+/// Decodes UTF-16. As it is rare, all of it is decoded first, and only the piece that contains an error is dropped.
 fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Input<'static> {
     let unit_at = |at: usize| Some(unit([*bytes.get(at)?, *bytes.get(at + 1)?]));
     let mut text = String::with_capacity(bytes.len());
@@ -152,7 +153,7 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Input<'static> {
         }
         at += width;
     };
-    // That a character is incomplete shows only when nothing follows it.
+    // An incomplete character is detected only at the end of the input.
     if problem.is_some_and(|problem| !problem.starts_with("incomplete")) {
         text.truncate(piece_text);
     }
@@ -226,7 +227,7 @@ mod tests {
         }
     }
 
-    /// How much of a text stays readable if it has this many characters before one that is refused.
+    /// Returns how much stays readable if this many characters precede one that is not allowed.
     fn readable(before: &str, encode: fn(&str) -> Vec<u8>) -> usize {
         let bytes = encode(&format!("{before}\u{1}b"));
         let input = Input::decode(&bytes);
@@ -249,7 +250,7 @@ mod tests {
         for (before, expected) in [(508, 0), (509, 509), (1020, 509), (1021, 1021)] {
             assert_eq!(readable(&letters(before), marked), expected, "{before}");
         }
-        // A character that a piece would cut begins the next one.
+        // A character that would be split begins the next piece.
         let cut = format!("{}é{}", letters(511), letters(600));
         assert_eq!(readable(&cut, plain), 1023);
         let cut = format!("{}\u{1F600}{}", letters(509), letters(100));
@@ -268,7 +269,7 @@ mod tests {
         {
             assert_eq!(readable(&letters(before), encode), expected, "{before}");
         }
-        // A pair that a piece would cut is read with it.
+        // A surrogate pair that would be split is read with the piece it begins in.
         let cut = format!("{}\u{1F600}{}", letters(254), letters(10));
         assert_eq!(readable(&cut, encode), 258);
     }

@@ -1,6 +1,6 @@
-//! YAML and JSON as `sigs.k8s.io/yaml` and Go's `encoding/json` read and write them, down to the error texts.
+//! YAML and JSON as in `sigs.k8s.io/yaml` and Go's `encoding/json`, error messages included.
 //!
-//! Written by hand, because no crate reads YAML 1.1 as goyaml does or folds, quotes and sorts as its emitter does.
+//! Hand-written, because no crate reads YAML 1.1 as goyaml does, or folds, quotes and sorts as its emitter does.
 //!
 //! ```
 //! let value = steersman_yaml::from_str("on: yes\nport: 0o17\n")?;
@@ -37,12 +37,12 @@ pub use node::{Mapping, Node};
 use emit::{Dialect, ser};
 use input::Input;
 
-/// Reads the first document, borrowing strings from its text. Of repeated keys the last one counts.
+/// Reads the first document, borrowing strings from the input. Of repeated keys the last one wins.
 pub fn parse(bytes: &[u8]) -> Result<Node<'_>, Error> {
     parse_with(bytes, false)
 }
 
-/// As [`parse`], with repeated keys refused.
+/// As [`parse`], rejecting repeated keys.
 pub fn parse_strict(bytes: &[u8]) -> Result<Node<'_>, Error> {
     parse_with(bytes, true)
 }
@@ -56,28 +56,33 @@ fn parse_with(bytes: &[u8], strict: bool) -> Result<Node<'_>, Error> {
     node.map_err(|fault| *fault)
 }
 
-/// Reads the first document as the JSON that `YAMLToJSON` makes of it: whole numbers stay whole, keys become strings.
+/// Reads the first document as the JSON that `YAMLToJSON` produces.
+///
+/// Integers stay integers, and keys become strings.
 pub fn from_slice(bytes: &[u8]) -> Result<Value, Error> {
     parse(bytes).map(Node::into_value)
 }
 
-/// As [`from_slice`], from text.
+/// As [`from_slice`], from a string.
 pub fn from_str(text: &str) -> Result<Value, Error> {
     from_slice(text.as_bytes())
 }
 
-/// As [`from_slice`], with repeated keys refused.
+/// As [`from_slice`], rejecting repeated keys.
 pub fn from_slice_strict(bytes: &[u8]) -> Result<Value, Error> {
     parse_strict(bytes).map(Node::into_value)
 }
 
-/// Reads the first document as `Unmarshal` of `sigs.k8s.io/yaml` does where no type is asked for: every number is an `f64`.
+/// Reads the first document as `sigs.k8s.io/yaml.Unmarshal` does into an `interface {}`.
+///
+/// Every number is an `f64`.
 pub fn from_slice_f64(bytes: &[u8]) -> Result<Value, Error> {
     parse(bytes).map(Node::into_value_f64).map_err(|error| Error::Convert(Box::new(error)))
 }
 
-/// Reads the first document into a `map[string]interface {}` as `Unmarshal` of `sigs.k8s.io/yaml` does: every number is an
-/// `f64`, nothing gives an empty map, and anything else than a mapping is an error.
+/// Reads the first document into a `map[string]interface {}`, as `sigs.k8s.io/yaml.Unmarshal` does.
+///
+/// Every number is an `f64`, an empty document results in an empty map, and anything but a mapping is an error.
 pub fn object_from_slice(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
     json::into_object(from_slice_f64(bytes)?).map_err(|error| Error::Unmarshal(Box::new(error)))
 }
@@ -87,19 +92,19 @@ pub fn array_from_slice(bytes: &[u8]) -> Result<Vec<Value>, Error> {
     json::into_array(from_slice_f64(bytes)?).map_err(|error| Error::Unmarshal(Box::new(error)))
 }
 
-/// Reads the first document into a type, as `Unmarshal` of `sigs.k8s.io/yaml` does it:
+/// Reads the first document into a type, as `sigs.k8s.io/yaml.Unmarshal` does:
 ///
-/// - numbers and booleans become strings where strings are wanted (`appVersion: 1.10` reads as `"1.1"`),
-/// - `null` leaves a zero value, and a struct's field as if it were absent, so `#[serde(default)]` is the Go way,
-/// - the case of a field's name does not matter, and fields that the type lacks are ignored,
-/// - numbers stay whole where no type is asked for, unlike in Go.
+/// - numbers and booleans become strings where strings are expected (`appVersion: 1.10` reads as `"1.1"`),
+/// - `null` leaves a zero value, and a struct's field as if it were absent: use `#[serde(default)]`,
+/// - field names are case-insensitive, and unknown fields are ignored,
+/// - integers stay integers where the type is open, unlike in Go.
 ///
-/// Messages name a struct by its serde name: `#[serde(rename = "chart.Metadata")]` makes them read as in Go.
+/// Error messages use a struct's serde name: `#[serde(rename = "chart.Metadata")]` makes them match Go's.
 pub fn from_slice_as<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
     from_slice_as_with(bytes, false)
 }
 
-/// As [`from_slice_as`], with repeated keys and unknown fields refused, which is what `UnmarshalStrict` does.
+/// As [`from_slice_as`], rejecting repeated keys and unknown fields, as `UnmarshalStrict` does.
 pub fn from_slice_as_strict<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
     from_slice_as_with(bytes, true)
 }
@@ -114,32 +119,33 @@ pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     to_string_within(usize::MAX, value)
 }
 
-/// As [`to_string`], failing with [`Error::TooLarge`] beyond so many bytes.
+/// As [`to_string`], failing with [`Error::TooLarge`] beyond `limit` bytes.
 ///
-/// Indentation makes text of many short lines much longer than the value it comes from.
+/// Indentation can make the text of many short lines much longer than the value.
 pub fn to_string_within<T: Serialize + ?Sized>(limit: usize, value: &T) -> Result<String, Error> {
     ser::to_string(value, Dialect::Sigs, limit)
 }
 
-/// Writes a value as goyaml v3's encoder does with an indentation of 2: lists indented, lines not folded, floats as Go prints
-/// them, and the fields of structs in their own order.
+/// Writes a value as goyaml v3's encoder does with an indentation of 2.
+///
+/// Lists are indented, lines are not folded, floats are as Go prints them, and the fields of structs keep their order.
 pub fn to_string_pretty<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     to_string_pretty_within(usize::MAX, value)
 }
 
-/// As [`to_string_pretty`], failing with [`Error::TooLarge`] beyond so many bytes.
+/// As [`to_string_pretty`], failing with [`Error::TooLarge`] beyond `limit` bytes.
 pub fn to_string_pretty_within<T: Serialize + ?Sized>(limit: usize, value: &T) -> Result<String, Error> {
     ser::to_string(value, Dialect::Pretty, limit)
 }
 
-/// Estimates the memory that reading a text takes, for callers that refuse some before they read.
+/// Estimates the memory for reading YAML or JSON, so that callers can reject it beforehand.
 ///
-/// An upper bound but for aliases, which have limits of their own. Text of nothing but `[],` takes some 50 times its length.
-/// JSON is text of that kind too.
+/// An upper bound except for aliases, which have limits of their own. Input of only `[],` takes about 50 times its
+/// length.
 pub fn reading_memory(bytes: &[u8]) -> usize {
-    /// A node with the pair that it may stand in, while reading and afterwards.
+    /// A node and the pair it may be in, during reading and afterwards.
     const NODE: usize = 192;
-    /// A map is a tree of its own, however small.
+    /// Every map is a tree of its own, however small.
     const MAP: usize = 768;
     let size = |byte: &u8| match byte {
         b'\n' | b'\r' | b',' | b':' | b'-' | b'[' | b'?' => NODE,

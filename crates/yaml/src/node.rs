@@ -5,28 +5,28 @@ use serde_json::{Map, Number, Value};
 
 use crate::go;
 
-/// A document's value with its strings borrowed from the text where they stand there as they are.
+/// A document's value, with strings borrowed from the input where they occur verbatim.
 ///
 /// Aliases and merge keys are resolved, keys are strings, and no number is infinite or NaN: it is what
 /// `sigs.k8s.io/yaml` would write as JSON, before numbers become text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Node<'a> {
-    /// Nothing, `~` or `null`.
+    /// An empty value, `~` or `null`.
     #[default]
     Null,
     /// `true`, `yes`, `on` and the like.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A whole number that only fits without a sign.
+    /// An integer that only fits an unsigned type.
     Uint(u64),
-    /// A finite number that was not written as a whole one.
+    /// A finite number that was not written as an integer.
     Float(f64),
-    /// Text.
+    /// A string.
     String(Cow<'a, str>),
-    /// A list.
+    /// A sequence.
     Sequence(Vec<Node<'a>>),
-    /// Keys and values.
+    /// A mapping.
     Mapping(Mapping<'a>),
 }
 
@@ -37,7 +37,7 @@ pub struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    /// Of pairs with the same key the last one stays.
+    /// Builds a mapping; of pairs with the same key the last one wins.
     pub(crate) fn from_pairs(mut pairs: Vec<(Cow<'a, str>, Node<'a>)>) -> Self {
         if !pairs.is_sorted_by(|(a, _), (b, _)| a < b) {
             // From the back, so that `dedup` keeps the last of equal keys.
@@ -48,30 +48,30 @@ impl<'a> Mapping<'a> {
         Mapping { pairs }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Node<'a>> {
         let at = self.pairs.binary_search_by(|(known, _)| known.as_ref().cmp(key)).ok()?;
         self.pairs.get(at).map(|(_, value)| value)
     }
 
-    /// All pairs, in the byte order of their keys.
+    /// Iterates over the pairs in the byte order of their keys.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Node<'a>)> {
         self.pairs.iter().map(|(key, value)| (key.as_ref(), value))
     }
 
-    /// How many pairs there are.
+    /// Returns the number of pairs.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 }
 
 impl<'a> Node<'a> {
-    /// The value of a key, if this is a mapping that has it.
+    /// Returns the value of a key, if this is a mapping that has it.
     pub fn get(&self, key: &str) -> Option<&Node<'a>> {
         match self {
             Node::Mapping(mapping) => mapping.get(key),
@@ -79,7 +79,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The text, if this is a string.
+    /// Returns the string, if this is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Node::String(text) => Some(text),
@@ -87,7 +87,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The pairs, if this is a mapping.
+    /// Returns the pairs, if this is a mapping.
     pub fn as_mapping(&self) -> Option<&Mapping<'a>> {
         match self {
             Node::Mapping(mapping) => Some(mapping),
@@ -95,7 +95,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The items, if this is a sequence.
+    /// Returns the items, if this is a sequence.
     pub fn as_sequence(&self) -> Option<&[Node<'a>]> {
         match self {
             Node::Sequence(items) => Some(items),
@@ -103,7 +103,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The same value, independent of the text it was read from.
+    /// Converts to a value that does not borrow from the input.
     pub fn into_owned(self) -> Node<'static> {
         match self {
             Node::Null => Node::Null,
@@ -122,14 +122,16 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// As a JSON value. A float that JSON would write without a point or an exponent becomes a whole number, as it would
-    /// on its way through text.
+    /// Converts to a JSON value.
+    ///
+    /// A float that JSON would write without a point or an exponent becomes an integer, as it would by way of text.
     pub fn into_value(self) -> Value {
         self.convert(json_float)
     }
 
-    /// As a JSON value whose numbers are all `f64`, which is what Go's `json.Unmarshal` makes of them where no type is
-    /// asked for.
+    /// Converts to a JSON value whose numbers are all `f64`.
+    ///
+    /// Go's `json.Unmarshal` does the same into an `interface {}`.
     pub fn into_value_f64(self) -> Value {
         match self {
             Node::Int(value) => float(value as f64),
@@ -155,8 +157,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value as Go's `%#v` prints it, which some of goyaml's messages do. Keys are taken to hold that
-    /// form behind a NUL.
+    /// Formats the value as Go's `%#v` does, for goyaml's messages. Keys must contain that form after a NUL.
     pub(crate) fn go_syntax(&self) -> String {
         match self {
             Node::Null => "interface {}(nil)".to_owned(),
@@ -184,7 +185,7 @@ impl<'a> IntoIterator for Mapping<'a> {
     type Item = (Cow<'a, str>, Node<'a>);
     type IntoIter = std::vec::IntoIter<Self::Item>;
 
-    /// The pairs with their strings, in the byte order of their keys.
+    /// Iterates over the owned pairs in the byte order of their keys.
     fn into_iter(self) -> Self::IntoIter {
         self.pairs.into_iter()
     }
@@ -206,8 +207,9 @@ fn float(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// The number that Go's JSON text of a float shows, which may be a whole one. Beyond 2^53 that may be another one than the float
-/// is, since zeros follow the digits that are needed.
+/// Returns the number that Go's JSON text of a float denotes, which may be an integer.
+///
+/// Above 2^53 it may differ from the float, since zeros follow the significant digits.
 pub(crate) fn json_number(value: f64) -> Node<'static> {
     if value.fract() != 0.0 || (value == 0.0 && value.is_sign_negative()) || value.abs() >= 1e20 {
         return Node::Float(value);

@@ -1,4 +1,4 @@
-//! From tokens to events: YAML's grammar as a machine with its own stack, so that depth costs no call stack.
+//! Parser: tokens to events. A state machine with its own stack, so that nesting does not use the call stack.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ pub(crate) enum EventKind<'a> {
     DocumentStart,
     DocumentEnd,
     Alias(&'a str),
-    /// `implicit` lets the text decide the type: a plain scalar without a tag, or any scalar with the tag `!`.
+    /// `implicit` leaves the type to the text: for untagged plain scalars, or with the tag `!`.
     Scalar {
         value: Cow<'a, str>,
         implicit: bool,
@@ -35,7 +35,7 @@ pub(crate) enum EventKind<'a> {
     MappingEnd,
 }
 
-/// What may be written before a node.
+/// Anchor and tag, which may precede a node.
 #[derive(Debug, Default)]
 pub(crate) struct Properties<'a> {
     pub(crate) anchor: Option<&'a str>,
@@ -67,7 +67,7 @@ enum State {
     End,
 }
 
-/// Which tokens end a node before it has begun, so that it is empty.
+/// Tokens that end a node before it begins, making it empty.
 type Ends = fn(&TokenKind<'_>) -> bool;
 
 pub(crate) struct Parser<'a> {
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Steps over the token that opened a collection, then goes on to its first entry.
+    /// Skips the token that opened a collection, then parses its first entry.
     fn first(&mut self, entry: fn(&mut Self) -> Result<Event<'a>, Fault>) -> Result<Event<'a>, Fault> {
         self.scanner.peek()?;
         self.scanner.take();
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
         Ok(Event { kind: EventKind::StreamStart, start })
     }
 
-    /// The first document, which is the only one that is read.
+    /// Parses the start of the first document; no other is read.
     fn document_start(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
@@ -190,7 +190,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows the document is looked at, and refused if it is no token.
+    /// Parses the end of the document. The next token is peeked, so that an invalid one is an error.
     fn document_end(&mut self) -> Result<Event<'a>, Fault> {
         let start = self.peek()?.start;
         self.state = State::End;
@@ -228,7 +228,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads the anchor and the tag before a node, in either order, and where the first of them stands.
+    /// Parses the anchor and the tag before a node, in either order, and returns the position of the first.
     fn properties(&mut self) -> Result<(Properties<'a>, Option<Mark>), Fault> {
         let mut anchor = None;
         let mut tag: Option<(Box<TagName>, Mark)> = None;
@@ -329,7 +329,7 @@ impl<'a> Parser<'a> {
         Event { kind: EventKind::Scalar { value, implicit, properties }, start }
     }
 
-    /// Steps over an indicator and reads the node behind it, which is empty if one of `ends` follows.
+    /// Skips an indicator and parses the node after it, which is empty if one of `ends` follows.
     fn node_behind(
         &mut self,
         ends: Ends,
@@ -364,7 +364,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A sequence whose dashes stand in the column of the key it belongs to.
+    /// Parses an entry of a sequence whose dashes are in the column of its key.
     fn indentless_sequence_entry(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let start = token.start;
@@ -433,7 +433,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `[key: value]`, a mapping of one pair.
+    /// Parses the key of `[key: value]`, a mapping of one pair.
     fn flow_pair_key(&mut self) -> Result<Event<'a>, Fault> {
         let token = self.peek()?;
         let end = token.end;
@@ -525,7 +525,7 @@ fn syntax_error(problem: &str, mark: Mark) -> Fault {
     syntax_error_within(problem, mark, Mark::default())
 }
 
-/// goyaml forgets that its parser counts lines from 0, so the line it names is the one before the problem.
+/// Builds a syntax error. goyaml's parser counts lines from 0, so the line it reports is the one before.
 fn syntax_error_within(problem: &str, mark: Mark, context: Mark) -> Fault {
     let line = if mark.line > 0 { mark.line } else { context.line };
     Box::new(Error::Syntax {

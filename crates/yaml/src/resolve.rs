@@ -1,4 +1,4 @@
-//! What a scalar without quotes means, by YAML 1.1 as goyaml reads it.
+//! Types of plain scalars, by YAML 1.1 as goyaml implements it.
 
 use crate::go;
 
@@ -7,16 +7,16 @@ pub(crate) enum Resolved {
     Null,
     Bool(bool),
     Int(i64),
-    /// Only for what an `i64` cannot hold.
+    /// Only if an `i64` cannot hold the value.
     Uint(u64),
     Float(f64),
-    /// Stays text when read, but is quoted when a string looks like it.
+    /// Read as a string, but a string of this form is quoted.
     Timestamp,
     String,
 }
 
 impl Resolved {
-    /// The short tag that goyaml's messages name.
+    /// Returns the short tag used in goyaml's messages.
     pub(crate) fn tag(self) -> &'static str {
         match self {
             Resolved::Null => "!!null",
@@ -29,7 +29,7 @@ impl Resolved {
     }
 }
 
-/// `timestamps` is off where a tag has asked for another type, which a date is then not tried as.
+/// Resolves a plain scalar. `timestamps` is false if a tag requires another type: dates are then not recognized.
 #[inline]
 pub(crate) fn resolve(text: &str, timestamps: bool) -> Resolved {
     match text.as_bytes().first() {
@@ -81,7 +81,7 @@ fn resolve_number(text: &str, timestamps: bool) -> Resolved {
         "-.inf" | "-.Inf" | "-.INF" => return Resolved::Float(f64::NEG_INFINITY),
         _ => {}
     }
-    // Nothing below holds other bytes than these, and most strings that begin with a digit do.
+    // The forms below use only these bytes, and so do most strings that begin with a digit.
     if !text.bytes().all(|byte| byte.is_ascii_hexdigit() || b"xXoO_+-.:tTzZ, ".contains(&byte)) {
         return Resolved::String;
     }
@@ -101,7 +101,7 @@ fn resolve_number(text: &str, timestamps: bool) -> Resolved {
     resolve_binary(&plain)
 }
 
-/// A sign may follow the prefix: `0b-1`.
+/// Parses a binary integer. A sign may follow the prefix: `0b-1`.
 fn resolve_binary(plain: &str) -> Resolved {
     let digits = match (plain.strip_prefix("0b"), plain.strip_prefix("-0b")) {
         (Some(digits), _) => digits.to_owned(),
@@ -119,7 +119,7 @@ fn finite(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+/// Matches `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
 fn is_decimal(text: &str) -> bool {
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -134,7 +134,7 @@ fn is_decimal(text: &str) -> bool {
         && exponent.is_none_or(|exponent| !exponent.is_empty() && digits(exponent))
 }
 
-/// Go's rule for the numbers that goyaml hands on unchanged, which is only those that begin with a point.
+/// Go's rule for underscores in numbers that goyaml passes on unchanged, which all begin with a point.
 fn underscores_separate_digits(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
@@ -145,14 +145,15 @@ fn underscores_separate_digits(text: &str) -> bool {
         .all(|(at, _)| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)))
 }
 
-/// `0o-17`, which only goyaml v3 takes for a number.
+/// Whether it has the form `0o-17`, which only goyaml v3 reads as a number.
 pub(crate) fn is_signed_octal(text: &str) -> bool {
     let plain = without_underscores(text);
     plain.strip_prefix("0o").is_some_and(|digits| i64::from_str_radix(digits, 8).is_ok())
 }
 
-/// Whether a string would be read as a number in base 60 by other parsers of YAML 1.1:
-/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`
+/// Whether other YAML 1.1 parsers would read the string as a number in base 60.
+///
+/// The form is `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`
 pub(crate) fn is_base_60(text: &str) -> bool {
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     if !text.starts_with(|first: char| first.is_ascii_digit()) {
@@ -170,8 +171,9 @@ pub(crate) fn is_base_60(text: &str) -> bool {
     loose_digits(first) && sixties && count > 0 && loose_digits(fraction)
 }
 
-/// The date and time forms that goyaml knows: a date alone, or with a time after `T`, `t` (zone needed) or blanks (none
-/// allowed).
+/// Whether it is a date or time in a form of goyaml's.
+///
+/// A date may be alone, or followed by `T` or `t` and a time with a zone, or by blanks and a time without a zone.
 pub(crate) fn is_timestamp(text: &str) -> bool {
     let mut rest = Digits(text.as_bytes());
     let Some(year) = rest.exactly_four() else {

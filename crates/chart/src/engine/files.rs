@@ -1,4 +1,4 @@
-//! `.Files`: the chart's files that are neither templates nor charts nor values.
+//! `.Files`: the chart's files other than templates, subcharts and values.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ const FILES: &MapType = &MapType {
     ],
 };
 
-/// `.Files` of a chart; of files with the same name the last one stays.
+/// Builds `.Files`; of files with the same name the last one wins.
 pub(super) fn files(files: &[File]) -> Value {
     let entries = files.iter().map(|file| (file.name.as_str().into(), Value::Bytes(file.data.clone())));
     Value::Map(Map::with_type(FILES, entries.collect()))
@@ -70,7 +70,7 @@ fn get(files: &Map, args: &[Value]) -> Str {
 fn glob(budget: &Budget, files: &Map, pattern: &str) -> Result<Value, Exceeded> {
     budget.charge_memory(map_memory(files.len()))?;
     budget.charge_cost(files.len() * (8 + pattern.len() / 8))?;
-    // A pattern that does not parse stands for all files.
+    // As in Helm, a malformed pattern matches all files.
     let glob = Glob::parse(pattern);
     let matches = |name: &Str| glob.as_ref().is_none_or(|glob| glob.matches(&name.to_str_lossy()));
     let entries = files
@@ -82,7 +82,7 @@ fn glob(budget: &Budget, files: &Map, pattern: &str) -> Result<Value, Exceeded> 
     Ok(Value::Map(Map::with_type(FILES, entries)))
 }
 
-/// The files by their base names as YAML; of those with the same one the last stays.
+/// Formats the files as YAML by base name; of several with the same one the last wins.
 fn as_yaml(budget: &Budget, files: &Map, value: impl Fn(&Str) -> Data) -> Result<Value, CallError> {
     let sizes = files.borrow().values().fold(0, |sum: usize, content| match content {
         Value::Bytes(content) => sum.saturating_add(content.len()),

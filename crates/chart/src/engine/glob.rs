@@ -1,6 +1,6 @@
-//! Patterns of `.Files.Glob`: the language of gobwas/glob with `/` between parts.
+//! Patterns of `.Files.Glob`: the syntax of gobwas/glob with `/` as the separator.
 //!
-//! Rust's glob crates read braces, ranges and double stars in other ways, and a chart can tell.
+//! Rust's glob crates interpret braces, ranges and double stars differently, which charts would notice.
 
 /// A parsed pattern.
 #[derive(Debug)]
@@ -10,15 +10,15 @@ pub(super) struct Glob(Vec<Token>);
 enum Token {
     /// Exactly this text.
     Text(String),
-    /// `*`: anything without a separator.
+    /// `*`: any text without a separator.
     Any,
-    /// `**`: anything.
+    /// `**`: any text.
     Super,
-    /// `?`: one character but a separator.
+    /// `?`: one character except a separator.
     Single,
-    /// `[abc]`, `[!abc]`: one of these, or none of them.
+    /// `[abc]`, `[!abc]`: one character in, or not in, the list.
     List { chars: Vec<char>, negated: bool },
-    /// `[a-c]`, `[!a-c]`: one between these, or not between them.
+    /// `[a-c]`, `[!a-c]`: one character in, or not in, the range.
     Range { low: char, high: char, negated: bool },
     /// `{a,b*}`: any of these patterns.
     AnyOf(Vec<Vec<Token>>),
@@ -27,7 +27,7 @@ enum Token {
 const SEPARATOR: char = '/';
 
 impl Glob {
-    /// The pattern, or `None` if it does not parse.
+    /// Parses a pattern; `None` if it is malformed.
     pub(super) fn parse(pattern: &str) -> Option<Self> {
         let mut parser = Parser { chars: pattern.chars().peekable(), level: 0 };
         let mut alternatives = parser.alternatives()?;
@@ -48,7 +48,7 @@ impl Glob {
 }
 
 impl Glob {
-    /// The tokens with how many characters each takes, if there are several and all take a fixed number.
+    /// Returns the tokens with their lengths in characters, if several and all of fixed length.
     fn row(&self) -> Option<Vec<(&Token, usize)>> {
         let length = |token: &Token| match token {
             Token::Text(text) => Some(text.chars().count()),
@@ -60,8 +60,9 @@ impl Glob {
     }
 }
 
-/// Matches token by token. gobwas takes the last character of each for one byte long, so that one of several bytes
-/// never matches there.
+/// Matches token by token.
+///
+/// gobwas assumes that the last character of each token is one byte long, so a longer one never matches there.
 fn matches_row(row: &[(&Token, usize)], name: &str) -> bool {
     if row.iter().map(|(_, length)| length).sum::<usize>() != name.chars().count() {
         return false;
@@ -75,7 +76,7 @@ fn matches_row(row: &[(&Token, usize)], name: &str) -> bool {
     })
 }
 
-/// How deep braces may stand in each other.
+/// Maximum nesting of braces.
 const MAX_LEVEL: usize = 32;
 
 struct Parser<'a> {
@@ -84,12 +85,12 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// The patterns between commas, up to the closing brace or the end.
+    /// Parses alternatives up to the closing brace or the end.
     fn alternatives(&mut self) -> Option<Vec<Vec<Token>>> {
         let mut alternatives = vec![Vec::new()];
         while let Some(c) = self.chars.next() {
             let token = match c {
-                // A zero is the end to gobwas.
+                // gobwas stops at a NUL.
                 '\0' => break,
                 '{' => {
                     self.level += 1;
@@ -114,7 +115,7 @@ impl Parser<'_> {
             };
             alternatives.last_mut()?.push(token);
         }
-        // What is open at the end is closed by it, as gobwas does.
+        // As in gobwas, the end closes an open brace.
         self.level = self.level.saturating_sub(1);
         Some(alternatives)
     }
@@ -161,7 +162,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the tokens match all of `text`. `budget` bounds the attempts: many stars make exponentially many.
+/// Whether the tokens match all of `text`. `budget` limits the attempts, which grow exponentially with stars.
 fn matches(tokens: &[&Token], text: &[char], budget: &mut usize) -> bool {
     let Some(left) = budget.checked_sub(1) else { return false };
     *budget = left;

@@ -1,4 +1,4 @@
-//! Rendering: what templates see, in which order they run, and what becomes of their errors.
+//! Engine: the data that templates see, the order of execution, and the reporting of errors.
 
 mod diagnose;
 mod files;
@@ -24,19 +24,19 @@ use crate::options::{Release, RenderOptions};
 use crate::prepare::Prepared;
 use crate::rendered_files::RenderedFiles;
 
-/// The state of one render that functions can reach.
+/// State of one render, accessible to functions.
 pub(crate) struct Host {
     environment: Box<dyn Environment>,
     lint: bool,
-    /// How often each template is being included right now.
+    /// Number of active includes of each template.
     including: HashMap<Str, usize>,
-    /// How many includes and `tpl` calls stand in each other.
+    /// Current nesting of includes and `tpl` calls.
     depth: usize,
-    /// What Helm would have logged.
+    /// Warnings that Helm would log.
     log: Vec<String>,
-    /// The texts of `tpl` that were parsed before.
+    /// Cache of parsed `tpl` arguments.
     texts: Arc<Texts>,
-    /// Maps that templates put maps and lists into.
+    /// Maps that a map or a list was put into.
     changed: Vec<Map>,
 }
 
@@ -55,7 +55,7 @@ impl Host {
 }
 
 impl Drop for Host {
-    /// Empties every map that may contain itself: such a ring would never be freed.
+    /// Empties every map that may contain itself, since a cycle would never be freed.
     fn drop(&mut self) {
         for map in self.changed.drain(..) {
             let entries = std::mem::take(&mut *map.borrow_mut());
@@ -74,12 +74,12 @@ impl crate::functions::Host for Host {
     }
 }
 
-/// What a render may use.
+/// Creates the budget of a render.
 pub(crate) fn budget(options: &RenderOptions) -> Budget {
     Budget::new(options.limits).interrupted_by(options.interrupt.clone())
 }
 
-/// Executes the templates on these values, which they may change.
+/// Executes the templates on these values, which they may modify.
 pub(crate) fn render(
     prepared: &Prepared,
     values: &Map,
@@ -99,7 +99,7 @@ pub(crate) fn render(
     for template in prepared.templates.iter().filter(|template| !template.is_partial()) {
         let Some(context) = contexts.by_node.get(&template.node) else { continue };
         context.insert("Template", objects::template(&template.path, &template.base_path));
-        // Most templates give about as much as they are.
+        // Most templates produce about as many bytes as they have.
         let mut out = Vec::with_capacity(template.text.len());
         let data = Value::Map(context.converted(objects::VALUES));
         if let Err(error) = set.execute(&mut host, &template.path, data, &mut out) {
@@ -115,7 +115,7 @@ pub(crate) fn render(
     }
 }
 
-/// What `.` is in the templates of each chart.
+/// Values of `.` in the templates of each chart.
 struct Contexts {
     by_node: BTreeMap<NodeId, Map>,
 }
@@ -151,7 +151,7 @@ impl Contexts {
     }
 }
 
-/// What all charts of a render see the same.
+/// Data shared by all charts of a render.
 struct Shared {
     release: Value,
     capabilities: Value,
@@ -162,7 +162,7 @@ fn release(release: &Release, lint: bool) -> Map {
         ("Name", Value::string(release.name.as_str())),
         ("Namespace", Value::string(release.namespace.as_str())),
         ("IsUpgrade", Value::Bool(release.is_upgrade)),
-        // A chart that is linted is neither installed nor upgraded.
+        // Linting is neither an install nor an upgrade.
         ("IsInstall", Value::Bool(!release.is_upgrade && !lint)),
         ("Revision", Value::int(release.revision)),
         ("Service", Value::string("Helm")),
@@ -170,7 +170,7 @@ fn release(release: &Release, lint: bool) -> Map {
     Map::with_type(MapType::ANY, entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
 }
 
-/// Removes every `<no value>`, which Go prints for what is missing and Helm never wants.
+/// Removes every `<no value>`, which Go prints for missing values and Helm strips.
 pub(crate) fn without_no_value(text: Vec<u8>) -> Vec<u8> {
     const NO_VALUE: &[u8] = b"<no value>";
     let finder = memchr::memmem::Finder::new(NO_VALUE);
@@ -188,7 +188,7 @@ pub(crate) fn without_no_value(text: Vec<u8>) -> Vec<u8> {
     kept
 }
 
-/// What `required` and `fail` put around their message, so that it is found in the error that Go makes of it.
+/// Markers that `required` and `fail` put around their message, to find it in Go's error.
 const MARK_START: &str = "HELM_ERR_START";
 const MARK_END: &str = "HELM_ERR_END";
 
@@ -204,7 +204,7 @@ fn exec_error(prepared: &Prepared, path: &str, error: ExecError, context: &Map) 
     Error::Template(Box::new(TemplateError { message, diagnostic, exceeded: error.exceeded }))
 }
 
-/// The message between the first start mark and the last end mark.
+/// Returns the message between the first start marker and the last end marker.
 fn marked(text: &str) -> Option<&str> {
     let (_, after) = text.split_once(MARK_START)?;
     let (message, _) = after.rsplit_once(MARK_END)?;

@@ -1,4 +1,4 @@
-//! Names that are templates, as in `--name-template`.
+//! Release names from templates, as for `--name-template`.
 
 use std::sync::Arc;
 
@@ -8,10 +8,12 @@ use super::{Host, MARK_END, MARK_START, functions};
 use crate::environment::Environment;
 use crate::error::{Error, TemplateError};
 
-/// The name that Helm gives to the template.
+/// Name that Helm gives to this template.
 const NAME: &str = "name-template";
 
-/// Renders the name of a release from a template, which has functions but nothing to look at, within the default limits.
+/// Renders a release name from a template, within the default limits.
+///
+/// The template can call functions but has no data.
 ///
 /// ```
 /// use steersman_chart::{System, template_name};
@@ -30,7 +32,7 @@ pub fn template_name(text: &str, environment: impl Environment + 'static) -> Res
     let mut host = Host::new(Box::new(environment), false, Arc::default());
     let mut out = Vec::new();
     set.execute(&mut host, NAME, Value::Nil, &mut out).map_err(|error| {
-        // Only a chart's errors are searched for the marks.
+        // Helm searches only a chart's errors for the markers.
         failed(error.message.replace(MARK_START, "").replace(MARK_END, ""), error.exceeded)
     })?;
     Ok(String::from_utf8_lossy(&out).into_owned())

@@ -69,7 +69,7 @@ const DEPENDENCIES: &ListType =
 pub(super) const NO_ARGUMENTS: Signature = Signature { params: &[], variadic: None };
 pub(super) const ONE_STRING: Signature = Signature { params: &[Type::String], variadic: None };
 
-/// The first argument as text.
+/// Returns the first argument as a string.
 pub(super) fn text(args: &[Value]) -> String {
     match args.first() {
         Some(Value::String(text)) => text.to_str_lossy().into_owned(),
@@ -77,7 +77,7 @@ pub(super) fn text(args: &[Value]) -> String {
     }
 }
 
-/// The YAML of values, which templates may have changed to contain themselves.
+/// Formats values as YAML; templates may have made them contain themselves.
 fn values_yaml(budget: &Budget, map: &Map) -> Result<Value, CallError> {
     let values = Value::Map(map.clone());
     let yaml = steersman_yaml::to_string_within(budget.remaining_memory(), &values.within(budget));
@@ -97,19 +97,19 @@ fn as_map(map: &Map) -> Map {
     if map.is_empty() { Map::new() } else { map.converted(MapType::ANY) }
 }
 
-/// `.Template` of a template.
+/// Builds `.Template`.
 pub(super) fn template(path: &str, base_path: &str) -> Value {
     let entries = [("Name", path), ("BasePath", base_path)];
     let entries = entries.into_iter().map(|(key, text)| (key.into(), Value::string(text))).collect();
     Value::Map(Map::with_type(VALUES, entries))
 }
 
-/// `.Chart` of a chart.
+/// Builds `.Chart`.
 pub(super) fn chart(metadata: Arc<Metadata>, is_root: bool) -> Value {
     Value::Object(Rc::new(ChartObject { metadata: Rc::new(MetadataObject::new(metadata)), is_root }))
 }
 
-/// `.Capabilities`.
+/// Builds `.Capabilities`.
 pub(super) fn capabilities(capabilities: &Capabilities) -> Value {
     let kube_version = KubeVersionObject {
         version: capabilities.kube_version.version.as_str().into(),
@@ -124,7 +124,7 @@ pub(super) fn capabilities(capabilities: &Capabilities) -> Value {
     }))
 }
 
-/// A `[]string` field, nil where nothing was given.
+/// Builds a `[]string` field, nil if empty.
 fn strings(items: &[String]) -> Value {
     if items.is_empty() {
         return Value::List(List::nil(ListType::STRING));
@@ -139,19 +139,19 @@ fn objects<T: Object>(ty: &'static ListType, items: impl ExactSizeIterator<Item 
     Value::List(List::new(ty, items.map(|item| Value::Object(Rc::new(item))).collect()))
 }
 
-/// What Go prints for a struct.
+/// Formats a struct as Go prints it.
 fn print_struct(object: &dyn Object) -> String {
     let fields = object.fields().unwrap_or_default();
     let fields: Vec<String> = fields.iter().map(|(_, value)| gofmt::plain(value)).collect();
     format!("{{{}}}", fields.join(" "))
 }
 
-/// The fields of a struct in their order.
+/// Returns the fields of a struct in order.
 fn named<'a>(object: &dyn Object, names: &[&'a str]) -> Option<Vec<(&'a str, Value)>> {
     Some(names.iter().filter_map(|name| Some((*name, object.field(name)?))).collect())
 }
 
-/// The chart's metadata with `IsRoot` beside it.
+/// The chart's metadata, extended by `IsRoot`.
 struct ChartObject {
     metadata: Rc<MetadataObject>,
     is_root: bool,
@@ -193,7 +193,7 @@ impl Object for ChartObject {
     }
 }
 
-/// `chart.Metadata`. Its fields are made once: every label of every object asks for some of them.
+/// `chart.Metadata`. Its fields are created once, as the labels of every object read some of them.
 struct MetadataObject {
     metadata: Arc<Metadata>,
     fields: [OnceCell<Value>; METADATA_FIELDS.len()],
@@ -299,7 +299,7 @@ impl Object for MetadataObject {
         ];
         let fields =
             KEYS.into_iter().zip(METADATA_FIELDS).filter_map(|(key, name)| Some((key, self.field(name)?)));
-        // Each of them is left out where it is empty.
+        // Empty fields are omitted.
         Some(fields.filter(|(_, value)| value.truth()).collect())
     }
 

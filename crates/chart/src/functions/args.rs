@@ -1,22 +1,22 @@
-//! How Rust functions take the arguments of a template call and give back its result.
+//! Conversion of template arguments to Rust types, and of results back.
 
 use steersman_gotemplate::{Budget, Call, CallError, Funcs, List, ListType, Map, MapType, Str, Type, Value};
 
-/// A parameter: the Go type it is declared with, and how its value is read.
+/// A parameter type: its declared Go type, and how its value is read.
 pub(super) trait Param<'a>: Sized {
-    /// The Go type that the executor checks arguments against.
+    /// Go type that the executor checks arguments against.
     const TYPE: Type;
 
-    /// The argument as this type; `None` if the executor let something else through.
+    /// Converts the argument; `None` if the executor passed another type.
     fn from_value(value: &'a Value) -> Option<Self>;
 }
 
-/// The last parameter of a variadic function.
+/// Last parameter of a variadic function.
 pub(super) trait Variadic<'a>: Sized {
-    /// The Go type of each further argument.
+    /// Go type of each further argument.
     const TYPE: Type;
 
-    /// The further arguments.
+    /// Converts the further arguments.
     fn from_values(values: &'a [Value]) -> Option<Self>;
 }
 
@@ -78,7 +78,7 @@ impl Param<'_> for f64 {
     }
 }
 
-/// `map[string]interface {}`; nil gives the nil map.
+/// `map[string]interface {}`; nil becomes the nil map.
 impl Param<'_> for Map {
     const TYPE: Type = Type::MapAny;
     fn from_value(value: &Value) -> Option<Self> {
@@ -90,7 +90,7 @@ impl Param<'_> for Map {
     }
 }
 
-/// `[]interface {}`; nil gives the nil slice.
+/// `[]interface {}`; nil becomes the nil slice.
 impl Param<'_> for List {
     const TYPE: Type = Type::ListAny;
     fn from_value(value: &Value) -> Option<Self> {
@@ -116,32 +116,32 @@ impl<'a, P: Param<'a>> Variadic<'a> for Vec<P> {
     }
 }
 
-/// The arguments of a call, taken one by one.
+/// The arguments of a call, consumed one by one.
 pub(super) struct Args<'a>(pub(super) &'a [Value]);
 
 impl<'a> Args<'a> {
-    /// The next argument.
+    /// Returns the next argument.
     pub(super) fn next<P: Param<'a>>(&mut self) -> Result<P, CallError> {
         let (value, rest) = self.0.split_first().ok_or_else(|| CallError::new("too few arguments"))?;
         self.0 = rest;
         P::from_value(value).ok_or_else(|| CallError::new(format!("unexpected {}", value.type_name())))
     }
 
-    /// All arguments that are left.
+    /// Returns all remaining arguments.
     pub(super) fn rest<V: Variadic<'a>>(self) -> Result<V, CallError> {
         V::from_values(self.0).ok_or_else(|| CallError::new("unexpected type among the arguments"))
     }
 }
 
-/// What a function gives back, charged for where it was made and is not shared with an argument.
+/// Result of a function. Conversion charges for the memory it newly allocated.
 ///
-/// There is none for integers: sprig's functions give `int` here and `int64` there, so each says which.
+/// Not implemented for integers: sprig returns `int` in some functions and `int64` in others, so each specifies it.
 pub(super) trait Output {
-    /// As the result of the call.
+    /// Converts to the result of the call.
     fn into_result(self, budget: &Budget) -> Result<Value, CallError>;
 }
 
-/// Charged for by the function: it may be shared.
+/// The function charges for it, since it may be shared.
 impl Output for Value {
     fn into_result(self, _: &Budget) -> Result<Value, CallError> {
         Ok(self)
@@ -160,14 +160,14 @@ impl Output for f64 {
     }
 }
 
-/// Charged for by the function: it may be shared.
+/// The function charges for it, since it may be shared.
 impl Output for Map {
     fn into_result(self, _: &Budget) -> Result<Value, CallError> {
         Ok(Value::Map(self))
     }
 }
 
-/// Made by the function; what its elements hold is shared, or charged for by the function.
+/// Newly allocated. The contents of its elements are shared, or charged for by the function.
 impl Output for List {
     fn into_result(self, budget: &Budget) -> Result<Value, CallError> {
         budget.charge_elements(self.len())?;
@@ -175,7 +175,7 @@ impl Output for List {
     }
 }
 
-/// Shared.
+/// Shared, hence free.
 impl Output for Str {
     fn into_result(self, _: &Budget) -> Result<Value, CallError> {
         Ok(Value::String(self))
@@ -200,7 +200,7 @@ impl<T: Output> Output for Result<T, CallError> {
     }
 }
 
-/// Adds one function under all its names.
+/// Registers one function under all its names.
 pub(super) fn insert<H>(
     funcs: &mut Funcs<H>,
     names: &[&'static str],
@@ -213,9 +213,11 @@ pub(super) fn insert<H>(
     }
 }
 
-/// Adds functions, written as `"name" (arg: Type, ...; rest: Type) => expression;` with aliases as `"name" | "alias"`,
-/// `"name" [env] (...)` for those that use the environment, `"name" [budget] (...)` for those that charge for more than their
-/// result and `"name" [host] (...)` for those that change maps. The Go signature follows from the Rust types.
+/// Registers functions, written as `"name" (arg: Type, ...; rest: Type) => expression;`.
+///
+/// Aliases are written as `"name" | "alias"`. `"name" [env] (...)` is for those that use the environment, `"name"
+/// [budget] (...)` for those that charge for more than their result, and `"name" [host] (...)` for those that modify
+/// maps. The Go signature follows from the Rust types.
 macro_rules! define {
     ($funcs:ident { $($($name:literal)|+ $([$($context:ident),+])? (
         $($arg:ident: $ty:ty),* $(; $rest:ident: $rest_ty:ty)?
@@ -233,7 +235,7 @@ macro_rules! define {
                 $(let $rest: $rest_ty = args.rest()?;)?
                 $($(let $context = $crate::functions::args::context!($context, call);)+)?
                 let result = $crate::functions::args::Output::into_result($body, call.budget)?;
-                // Some functions make nothing of an error.
+                // Some functions ignore errors.
                 call.budget.check()?;
                 Ok(result)
             },
@@ -242,7 +244,7 @@ macro_rules! define {
 }
 pub(super) use define;
 
-/// What a function may ask for beside its arguments.
+/// What a function may request besides its arguments.
 macro_rules! context {
     (env, $call:ident) => {
         $call.host.environment()

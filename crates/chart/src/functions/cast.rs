@@ -1,4 +1,4 @@
-//! How sprig makes numbers of any value: by spf13/cast, which gives 0 for what it cannot read.
+//! sprig's conversion of any value to a number, by spf13/cast, which returns 0 for invalid input.
 
 use steersman_gostd::strconv::{self, NumErrorKind};
 use steersman_gotemplate::{Kind, Value};
@@ -30,7 +30,7 @@ pub(super) fn to_float64(value: &Value) -> f64 {
     }
 }
 
-/// Months and weekdays are the only named integers that cast knows.
+/// Months and weekdays are the only named integers that cast supports.
 fn calendar_number(value: &Value) -> Option<i64> {
     let Value::Object(object) = value else { return None };
     let known =
@@ -41,7 +41,7 @@ fn calendar_number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Go's `int64(f)` on amd64: what does not fit gives the smallest integer.
+/// Go's `int64(f)` on amd64: out of range values become the smallest integer.
 fn float_to_int64(n: f64) -> i64 {
     // 2^63 is the first float above the range.
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&n) { n as i64 } else { i64::MIN }
@@ -57,7 +57,7 @@ fn trim_zero_decimal(text: &[u8]) -> &[u8] {
     }
 }
 
-/// A decimal integer as `strconv` leaves it where its error is ignored: the nearest one if it is out of range, else 0.
+/// Parses a decimal integer as `strconv` does with its error ignored: clamped if out of range, else 0.
 pub(super) fn nearest_int(text: &[u8]) -> i64 {
     strconv::parse_int(text, 10, 64).unwrap_or_else(|error| match error.kind {
         NumErrorKind::Range if text.starts_with(b"-") => i64::MIN,

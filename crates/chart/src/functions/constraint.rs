@@ -7,15 +7,16 @@ use steersman_gostd::strconv::quote;
 
 use super::semver::{MAX_CONSTRAINT_GROUPS, MAX_CONSTRAINT_LEN, SemverError, Version, compare_prerelease};
 
-/// `1.2 - 1.4` in Go's own grammar. The `|` in the classes is no alternation: it is allowed as a character, and
-/// rejected when the version is read.
+/// `1.2 - 1.4` in Go's own grammar.
+///
+/// The `|` in the character classes is literal: Go accepts it there and rejects it when parsing the version.
 static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     const SPACE: &str = r"[\t\n\f\r ]";
     const VERSION: &str = r"v?[0-9|x|X|\*]+(?:\.[0-9|x|X|\*]+){0,2}(?:-[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*)?(?:\+[0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*)?";
     Regex::new(&format!(r"{SPACE}*({VERSION}){SPACE}+-{SPACE}+({VERSION}){SPACE}*")).ok()
 });
 
-/// What a version must satisfy: any of the alternatives, each of which is a list of conditions.
+/// A version constraint: alternatives, each a list of conditions that must all hold.
 #[derive(Clone, Debug)]
 pub struct Constraint {
     alternatives: Vec<Vec<Condition>>,
@@ -25,9 +26,9 @@ pub struct Constraint {
 struct Condition {
     operator: Operator,
     version: Version,
-    /// The version as it was written.
+    /// The version as written.
     text: String,
-    /// What was left out or a wildcard.
+    /// The part of the version that is omitted or a wildcard.
     wild: Wild,
 }
 
@@ -43,7 +44,7 @@ enum Operator {
     Caret,
 }
 
-/// From where on the numbers of a condition's version are wildcards.
+/// First number of a condition's version that is a wildcard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wild {
     Nothing,
@@ -53,7 +54,7 @@ enum Wild {
 }
 
 impl Constraint {
-    /// Reads a constraint.
+    /// Parses a constraint.
     pub fn parse(text: &str) -> Result<Self, SemverError> {
         if text.len() > MAX_CONSTRAINT_LEN {
             return Err(SemverError::ConstraintTooLong);
@@ -72,7 +73,7 @@ impl Constraint {
         Ok(Self { alternatives })
     }
 
-    /// Whether the version satisfies it. Pre-releases satisfy only alternatives that name a pre-release themselves.
+    /// Whether the version satisfies it. Pre-releases only match alternatives that name a pre-release themselves.
     pub fn check(&self, version: &Version) -> bool {
         self.alternatives.iter().any(|conditions| {
             let with_pre = conditions.iter().any(|condition| !condition.version.pre.is_empty());
@@ -80,7 +81,7 @@ impl Constraint {
         })
     }
 
-    /// Why the version does not satisfy it, one text for each condition that fails; `Ok` if it does satisfy it.
+    /// Checks a version; the error has a message for each condition that fails.
     pub(crate) fn validate(&self, version: &Version) -> Result<(), Vec<String>> {
         let mut reasons = Vec::new();
         let mut told_of_pre = false;
@@ -113,24 +114,24 @@ fn improper(text: &str) -> SemverError {
 /// Replaces `1.2 - 1.4` by `>= 1.2, <= 1.4 `.
 fn rewrite_ranges(text: &str) -> String {
     let mut out = text.to_owned();
-    // Few constraints have one, and the expression takes longer to build than all else here.
+    // Few constraints have a range, and building the regular expression costs more than everything else here.
     if !text.contains(['-']) || !text.contains(|c: char| c.is_ascii_whitespace()) {
         return out;
     }
     let Some(range) = &*RANGE else { return out };
     for captures in range.captures_iter(text) {
         let part = |i| captures.get(i).map_or("", |m| m.as_str());
-        // The first place of the same text, which need not be this one: as Go does.
+        // As in Go, this replaces the first occurrence of the same text, which need not be this one.
         out = out.replacen(part(0), &format!(">= {}, <= {} ", part(1), part(2)), 1);
     }
     out
 }
 
-/// Reads conditions from the front of a text.
+/// Parses conditions from the start of a string.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
-    /// All conditions, with commas or white space between; `None` if the text is anything else.
+    /// Parses all conditions, separated by commas or white space; `None` if the string has another form.
     fn conditions(mut self) -> Option<Result<Vec<Condition>, SemverError>> {
         let mut found = Vec::new();
         self.spaces();
@@ -160,7 +161,7 @@ impl<'a> Cursor<'a> {
                 Some(_) => return None,
             }
         }
-        // All must have the right form before any is looked at closer.
+        // Only once the whole string has the right form are the versions validated.
         Some(found.into_iter().map(|(operator, version)| Condition::new(operator, &version)).collect())
     }
 
@@ -171,12 +172,12 @@ impl<'a> Cursor<'a> {
         head
     }
 
-    /// Skips white space as Go's `\s` knows it, and says whether there was any.
+    /// Skips white space as Go's `\s` defines it. Returns whether there was any.
     fn spaces(&mut self) -> bool {
         !self.take(|b| b"\t\n\x0C\r ".contains(&b)).is_empty()
     }
 
-    /// `mark` and at least one character that `accept` takes, mark included; empty if that is not what follows.
+    /// Takes `mark` and at least one character that `accept` allows; returns both, or an empty slice.
     fn marked(&mut self, mark: u8, accept: impl Fn(u8) -> bool) -> &'a [u8] {
         let start = self.0;
         match start.split_first() {
@@ -189,7 +190,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `mark` and words with dots between.
+    /// Takes `mark` and identifiers separated by dots.
     fn words(&mut self, mark: u8) -> &'a [u8] {
         let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
         let start = self.0;
@@ -216,7 +217,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A version whose numbers may be wildcards, taken apart: minor and patch with their dots, the pre-release with its dash.
+/// A version with possible wildcards, split into parts.
+///
+/// Minor and patch include their dot, the pre-release its dash.
 struct Pattern<'a> {
     whole: &'a [u8],
     major: &'a [u8],
@@ -251,7 +254,7 @@ impl Condition {
         Ok(Self { operator, version, text: String::from_utf8_lossy(whole).into_owned(), wild })
     }
 
-    /// Whether the version satisfies it, or why not.
+    /// Checks a version against this condition; the error says why it fails.
     fn check(&self, version: &Version, with_pre: bool) -> Result<(), String> {
         if !version.pre.is_empty() && !with_pre {
             return Err(is_prerelease(version));
@@ -373,7 +376,7 @@ impl Condition {
 mod tests {
     use super::*;
 
-    /// Why a version does not satisfy a constraint.
+    /// Returns why a version does not satisfy a constraint.
     fn reasons(constraint: &str, version: &str) -> Vec<String> {
         let (constraint, version) =
             (Constraint::parse(constraint).unwrap(), Version::parse(version).unwrap());
@@ -432,7 +435,7 @@ mod tests {
                 "\"1.0.0\" is less than \"3\"",
             ]
         );
-        // That it is a pre-release is told once.
+        // The pre-release is reported only once.
         let told = reasons(">=1 <2 || 3 || >=2-0", "1.0.0-a");
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].contains("is a prerelease version") && told[1].contains("is less than"));

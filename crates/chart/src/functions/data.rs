@@ -1,4 +1,4 @@
-//! JSON, YAML and TOML, written and read.
+//! Encoding and decoding JSON, YAML and TOML.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
         "mustToJson" [budget] (value: &Value) => to_json(budget, value, Options::default()).map_err(failed);
         "toPrettyJson" [budget] (value: &Value) => or_else(to_json(budget, value, PRETTY), |_| String::new())?;
         "mustToPrettyJson" [budget] (value: &Value) => to_json(budget, value, PRETTY).map_err(failed);
-        // The one panics with the error that the other gives.
+        // One panics with the error that the other returns.
         "toRawJson" | "mustToRawJson" [budget] (value: &Value) => to_json(budget, value, RAW).map_err(failed);
         "fromJson" [budget] (text: &Str) => or_else(json_object(budget, text), error_map)?;
         "fromJsonArray" [budget] (text: &Str) => or_else(json_array(budget, text), error_list)?;
@@ -54,11 +54,11 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
 const PRETTY: Options = Options { escape_html: true, pretty: true, limit: usize::MAX };
 const RAW: Options = Options { escape_html: false, pretty: false, limit: usize::MAX };
 
-/// Why there is no text, or nothing that a text says.
+/// Why encoding or decoding failed.
 enum Failure {
-    /// It ends the render: the budget is used up, for instance.
+    /// Ends the render, as when the budget is exhausted.
     Call(CallError),
-    /// The value or the text is to blame, of which some functions make no failure.
+    /// The input is invalid, which some functions do not treat as a failure.
     Invalid(Error),
 }
 
@@ -75,7 +75,7 @@ fn failed(failure: Failure) -> CallError {
     }
 }
 
-/// The result, or what stands for it if the value or the text is to blame.
+/// Returns the result, or `instead` of the error if the input is invalid.
 fn or_else<T>(result: Result<T, Failure>, instead: impl FnOnce(Error) -> T) -> Result<T, CallError> {
     match result {
         Ok(value) => Ok(value),
@@ -84,7 +84,7 @@ fn or_else<T>(result: Result<T, Failure>, instead: impl FnOnce(Error) -> T) -> R
     }
 }
 
-/// What was written within the memory that is left: text that outgrew it has used the budget up.
+/// Checks the result of encoding within the remaining memory; an output too large exhausts the budget.
 fn written(budget: &Budget, text: Result<String, Error>) -> Result<String, Failure> {
     if let Err(Error::TooLarge { .. }) = &text {
         budget.charge_memory(usize::MAX)?;
@@ -93,9 +93,9 @@ fn written(budget: &Budget, text: Result<String, Error>) -> Result<String, Failu
     text.map_err(Failure::Invalid)
 }
 
-/// Fails unless there is memory for reading a text.
+/// Fails unless there is memory to decode the text.
 fn ensure_readable(budget: &Budget, text: &[u8]) -> Result<(), Exceeded> {
-    // A byte or two are read in the time of a step.
+    // A byte or two are read in the time that a cost of 1 stands for.
     budget.charge_cost(text.len() / 2)?;
     budget.ensure_memory(steersman_yaml::reading_memory(text))
 }
@@ -109,7 +109,7 @@ fn json_object(budget: &Budget, text: &[u8]) -> Result<Map, Failure> {
     match from_json(budget, text)? {
         Json::Null => Ok(Map::nil(MapType::ANY)),
         Json::Object(entries) => Ok(json_map(budget, entries)?),
-        // Read again for the error alone.
+        // Decoded again only for the error.
         _ => json::object_from_slice(text).map(|_| Map::new()).map_err(Failure::Invalid),
     }
 }
@@ -129,21 +129,21 @@ fn to_json(budget: &Budget, value: &Value, options: Options) -> Result<String, F
         return Ok(text);
     }
     budget.charge_memory(text.len())?;
-    // Go escapes the U+FFFD that stands for an invalid byte, but not one that was there. A character that is never used
-    // in text marks the former.
+    // Go escapes the U+FFFD that replaces an invalid byte, but not one in the input. A character that never occurs in
+    // text marks the former.
     const MARK: char = '\u{10FFFF}';
     let marked = marked(budget, value, MARK, 0)?;
     let text = written(budget, json::to_string_with(&marked.within(budget), limited()))?;
     Ok(text.replace(MARK, "\\ufffd"))
 }
 
-/// The value with its invalid bytes replaced.
+/// Replaces invalid bytes by `mark`.
 fn marked(budget: &Budget, value: &Value, mark: char, depth: usize) -> Result<Value, Exceeded> {
     let text = |text: &Str| -> Result<Str, Exceeded> {
         if text.as_str().is_some() {
             return Ok(text.clone());
         }
-        // A mark takes four bytes.
+        // The mark is four bytes long.
         budget.charge_memory(text.len().saturating_mul(4))?;
         let replace = |(c, raw): (char, &[u8])| if raw.len() == 1 && !c.is_ascii() { mark } else { c };
         Ok(unicode::chars(text).map(replace).collect::<String>().into())
@@ -151,12 +151,12 @@ fn marked(budget: &Budget, value: &Value, mark: char, depth: usize) -> Result<Va
     rebuilt(budget, value, depth, &|value, depth| marked(budget, value, mark, depth), &text)
 }
 
-/// The value with empty slices and maps in place of nil ones, which goyaml does not tell apart.
+/// Replaces nil slices and maps by empty ones, which goyaml writes alike.
 fn without_nil(budget: &Budget, value: &Value, depth: usize) -> Result<Value, Exceeded> {
     rebuilt(budget, value, depth, &|value, depth| without_nil(budget, value, depth), &|text| Ok(text.clone()))
 }
 
-/// The value made anew: what it contains by `inner`, keys and strings by `text`.
+/// Rebuilds a value: its elements with `inner`, its keys and strings with `text`.
 fn rebuilt(
     budget: &Budget,
     value: &Value,
@@ -165,7 +165,7 @@ fn rebuilt(
     text: &dyn Fn(&Str) -> Result<Str, Exceeded>,
 ) -> Result<Value, Exceeded> {
     Ok(match value {
-        // One that contains itself is left for the writer to find.
+        // A value that contains itself is left to the encoder to detect.
         _ if depth > MAX_DEPTH => value.clone(),
         Value::String(string) => Value::String(text(string)?),
         Value::List(list) => {
@@ -193,13 +193,13 @@ fn trimmed(mut text: String) -> String {
     text
 }
 
-/// A map that holds an error, as Helm gives it to templates.
+/// Builds a map with an error, as Helm returns it to templates.
 fn error_map(error: impl ToString) -> Map {
     let entries = BTreeMap::from([("Error".into(), Value::string(error.to_string()))]);
     Map::with_type(MapType::ANY, entries)
 }
 
-/// A list that holds an error.
+/// Builds a list with an error, as Helm returns it to templates.
 fn error_list(error: Error) -> List {
     List::new(ListType::ANY, vec![Value::string(error.to_string())])
 }
@@ -209,7 +209,7 @@ fn yaml_map(budget: &Budget, text: &[u8]) -> Result<Map, Failure> {
     match steersman_yaml::parse(text) {
         Ok(Node::Mapping(mapping)) => Ok(node_map(budget, &mapping)?),
         Ok(Node::Null) => Ok(Map::new()),
-        // Read again for the error alone.
+        // Decoded again only for the error.
         _ => steersman_yaml::object_from_slice(text).map(|_| Map::new()).map_err(Failure::Invalid),
     }
 }
@@ -235,7 +235,7 @@ fn node_map(budget: &Budget, mapping: &steersman_yaml::Mapping<'_>) -> Result<Ma
     Ok(Map::with_type(MapType::ANY, entries.collect::<Result<_, Exceeded>>()?))
 }
 
-/// Every number as a `float64`, as JSON gives them to Go.
+/// Converts a node, with every number a `float64`, as JSON decodes in Go.
 fn node_value(budget: &Budget, node: &Node<'_>) -> Result<Value, Exceeded> {
     Ok(match node {
         Node::Null => Value::Nil,
@@ -281,7 +281,7 @@ fn json_map(budget: &Budget, entries: serde_json::Map<String, Json>) -> Result<M
     Ok(Map::with_type(MapType::ANY, entries.collect::<Result<_, CallError>>()?))
 }
 
-/// The memory of a map that was made just now, with all that is in it.
+/// Returns the memory of a newly created map with all its contents.
 fn size_of_map(map: &Map) -> usize {
     let entries = map.borrow();
     let inside = entries.iter().map(|(key, value)| TEXT + key.len() + size_of_value(value));

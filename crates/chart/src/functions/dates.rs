@@ -34,7 +34,7 @@ fn now(env: &mut dyn Environment) -> Time {
     Time::from_system(env.now())
 }
 
-/// The moment that a value stands for: a time, or an integer counted in seconds since 1970.
+/// Converts a time, or an integer as Unix seconds, to a time.
 fn moment(value: &Value) -> Option<Time> {
     match value {
         Value::Int(seconds, IntType::Int | IntType::Int64 | IntType::Int32) => {
@@ -53,7 +53,7 @@ fn date_in_zone(env: &mut dyn Environment, layout: &[u8], date: &Value, zone: &[
 fn ago(env: &mut dyn Environment, date: &Value) -> String {
     let now = now(env);
     let then = match date {
-        // Unlike the others, this one does not take an int32.
+        // Unlike the other functions, this one does not accept an int32.
         Value::Int(_, IntType::Int32) => None,
         date => moment(date),
     };
@@ -70,7 +70,7 @@ fn duration(seconds: &Value) -> String {
     Duration(seconds.wrapping_mul(SECOND)).to_string()
 }
 
-/// The largest unit alone, such as `2mo`.
+/// Formats only the largest unit, such as `2mo`.
 fn duration_round(env: &mut dyn Environment, duration: &Value) -> String {
     let duration = match duration {
         Value::String(text) => Duration::parse(text).unwrap_or(Duration(0)),

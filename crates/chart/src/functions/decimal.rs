@@ -1,8 +1,8 @@
-//! Decimal arithmetic as sprig's `addf`, `subf`, `mulf` and `divf` do it: exact, but for quotients.
+//! Decimal arithmetic as in sprig's `addf`, `subf`, `mulf` and `divf`: exact, except for quotients.
 
 use num_bigint::{BigInt, Sign};
 
-/// How many decimals a quotient is rounded to.
+/// Decimals that a quotient is rounded to.
 const DIVISION_PRECISION: i64 = 16;
 
 /// `value * 10^exponent`.
@@ -13,7 +13,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// The shortest decimal that reads back as `n`; `None` if it is not finite.
+    /// Returns the shortest decimal that parses back to `n`; `None` if it is not finite.
     pub(super) fn from_float(n: f64) -> Option<Self> {
         if !n.is_finite() {
             return None;
@@ -25,12 +25,12 @@ impl Decimal {
         Some(Self { value, exponent: exponent.parse::<i64>().ok()? - i64::try_from(decimals).ok()? })
     }
 
-    /// How long it is, in machine words.
+    /// Returns the length in 64-bit words.
     pub(super) fn digits(&self) -> usize {
         usize::try_from(self.value.bits() / 64).unwrap_or(usize::MAX)
     }
 
-    /// The nearest double.
+    /// Converts to the nearest double.
     pub(super) fn to_float(&self) -> f64 {
         if self.value.sign() == Sign::NoSign {
             return 0.0;
@@ -38,7 +38,7 @@ impl Decimal {
         format!("{}e{}", self.value, self.exponent).parse().unwrap_or(f64::NAN)
     }
 
-    /// Both values at the smaller exponent.
+    /// Returns both values at the smaller exponent.
     fn aligned(&self, other: &Self) -> (BigInt, BigInt, i64) {
         let exponent = self.exponent.min(other.exponent);
         let scaled = |d: &Self| &d.value * power_of_ten(d.exponent - exponent);
@@ -59,7 +59,7 @@ impl Decimal {
         Self { value: &self.value * &other.value, exponent: self.exponent + other.exponent }
     }
 
-    /// The quotient to 16 decimals, halves rounded away from zero; `None` if `other` is zero.
+    /// Divides to 16 decimals, rounding halves away from zero; `None` if `other` is zero.
     pub(super) fn div(&self, other: &Self) -> Option<Self> {
         if other.value.sign() == Sign::NoSign {
             return None;

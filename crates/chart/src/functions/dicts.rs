@@ -1,4 +1,4 @@
-//! Maps: making, reading, changing in place.
+//! Map functions: creating, reading, modifying in place.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
         "pluck" (key: &Str; maps: Vec<Map>) =>
             List::new(ListType::ANY, maps.iter().filter_map(|map| map.get(key)).collect());
         "keys" [budget] (; maps: Vec<Map>) => {
-            // One map may be given many times.
+            // The same map may be passed many times.
             budget.charge_elements(maps.iter().map(Map::len).sum())?;
             Value::strings(maps.iter().flat_map(|map| map.borrow().keys().cloned().collect::<Vec<_>>()))
         };
@@ -43,7 +43,7 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
             entries.retain(|key, _| !keys.contains(&key));
             Map::with_type(MapType::ANY, entries)
         };
-        // What fails in merging panics in Go, so that both fail with it.
+        // A failed merge panics in Go, so both variants fail with the same error.
         "merge" | "mustMerge" [host, budget] (target: Map; sources: Vec<Map>) =>
             merge_all(host, budget, target, &sources, false);
         "mergeOverwrite" | "mustMergeOverwrite" [host, budget] (target: Map; sources: Vec<Map>) =>
@@ -106,7 +106,7 @@ fn dig(path: &[Value]) -> Result<Value, CallError> {
     Ok(default.clone())
 }
 
-/// The value as the very type `map[string]interface {}`, which named map types are not.
+/// Returns the value if its type is exactly `map[string]interface {}`; named map types are not.
 fn as_dict(value: &Value) -> Result<Map, CallError> {
     match value {
         Value::Map(map) if map.ty().name == MapType::ANY.name => Ok(map.clone()),

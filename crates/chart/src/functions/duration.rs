@@ -11,12 +11,12 @@ use steersman_gotemplate::{CallError, IntType, Kind, Object, Signature, Type, Va
 pub(super) struct Duration(pub(super) i64);
 
 impl Duration {
-    /// `time.ParseDuration`; the error is Go's text.
+    /// `time.ParseDuration`; the error is Go's message.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         time::parse_duration(text).map(Self).map_err(|error| error.to_string())
     }
 
-    /// Rounded to a multiple of `unit`, halves away from zero.
+    /// Rounds to a multiple of `unit`, halves away from zero.
     pub(super) fn round(self, unit: Self) -> Self {
         if unit.0 <= 0 {
             return self;
@@ -35,7 +35,7 @@ impl Duration {
         if unit.0 <= 0 { self } else { Self(self.0 - self.0 % unit.0) }
     }
 
-    /// As a value that templates can ask for its hours and minutes.
+    /// Converts to a value whose hours and minutes templates can read.
     pub(super) fn into_value(self) -> Value {
         Value::Object(std::rc::Rc::new(self))
     }
@@ -68,7 +68,7 @@ impl Object for Duration {
     }
 
     fn call(&self, name: &str, args: &[Value]) -> Result<Value, CallError> {
-        // Whole units and the rest apart, so that large durations keep their nanoseconds.
+        // Whole units and the remainder are converted separately, so that large durations keep their nanoseconds.
         let float = |unit: i64| Value::float((self.0 / unit) as f64 + (self.0 % unit) as f64 / unit as f64);
         Ok(match name {
             "Hours" => float(time::HOUR),
@@ -110,7 +110,7 @@ impl Object for Duration {
 }
 
 impl Duration {
-    /// The duration that a method was given, a plain integer constant included.
+    /// Returns the duration passed to a method, which may be an integer constant.
     pub(super) fn argument(args: &[Value]) -> Result<Self, CallError> {
         match args.first() {
             Some(Value::Int(n, _)) => Some(Self(*n)),

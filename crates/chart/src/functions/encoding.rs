@@ -29,10 +29,10 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The two sums of Adler-32 by hand: a crate for ten lines would weigh more than it gives.
+/// Adler-32, written here because a crate is not worth ten lines.
 fn adler32(bytes: &[u8]) -> u32 {
     const MODULUS: u32 = 65521;
-    // So many bytes cannot overflow the sums.
+    // Number of bytes that cannot overflow the sums.
     const RUN: usize = 5552;
     let (mut a, mut b) = (1, 0);
     for run in bytes.chunks(RUN) {
@@ -49,7 +49,7 @@ fn adler32(bytes: &[u8]) -> u32 {
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/// The place of each byte in an alphabet, 255 for those that are not in it.
+/// Returns the index of each byte in an alphabet, 255 for the others.
 const fn positions(alphabet: &[u8]) -> [u8; 256] {
     let mut table = [255; 256];
     let mut i = 0;
@@ -69,7 +69,7 @@ fn base32(bytes: &[u8]) -> String {
     encode::<5>(bytes, BASE32, 5)
 }
 
-/// Groups of `N` bytes as digits of `bits` bits, padded with `=`.
+/// Encodes groups of `N` bytes as digits of `bits` bits, padded with `=`.
 fn encode<const N: usize>(bytes: &[u8], alphabet: &[u8], bits: usize) -> String {
     let digits = N * 8 / bits;
     let mut out = String::with_capacity(bytes.len().div_ceil(N) * digits);
@@ -88,8 +88,10 @@ fn corrupt(kind: &str, at: usize) -> String {
     format!("illegal {kind} data at input byte {at}")
 }
 
-/// Standard base64 as Go decodes it, which no crate does: line ends anywhere are skipped, spare bits at the end may be
-/// anything, and the error says at which byte it stopped.
+/// Decodes standard base64 as Go does, which no crate does.
+///
+/// Line breaks are skipped anywhere, unused bits at the end are ignored, and the error has the offset of the invalid
+/// byte.
 pub(super) fn base64_decode(text: &[u8]) -> Result<Vec<u8>, String> {
     const POSITIONS: [u8; 256] = positions(BASE64);
     let err = |at: usize| Err(corrupt("base64", at));
@@ -135,7 +137,7 @@ pub(super) fn base64_decode(text: &[u8]) -> Result<Vec<u8>, String> {
     if digits > 0 { err(at - digits) } else { Ok(out) }
 }
 
-/// Standard base32 as Go decodes it, error offsets included.
+/// Decodes standard base32 as Go does, including the offsets in errors.
 fn base32_decode(text: &[u8]) -> Result<Vec<u8>, String> {
     const POSITIONS: [u8; 256] = positions(BASE32);
     let err = |at: usize| Err(corrupt("base32", at));

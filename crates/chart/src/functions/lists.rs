@@ -1,4 +1,4 @@
-//! Lists. What takes a list takes any Go slice and gives back a `[]interface {}`.
+//! List functions. A list argument may be any Go slice; the result is a `[]interface {}`.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use super::cast::to_int64;
 use super::reflect::is_empty;
 use super::{Host, NIL_DEREFERENCE, TEXT};
 
-/// `[][]interface {}`, which `chunk` gives.
+/// `[][]interface {}`, the result type of `chunk`.
 const CHUNKS: &ListType = &ListType { name: "[][]interface {}", elem: Type::ListAny, methods: &[] };
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
-    // The must variants fail with the same text: the others panic with that error, which Go's templates catch.
+    // The must variants share the implementation: the others panic with the same error, which Go's templates recover.
     define!(funcs {
         "list" | "tuple" (; values: &[Value]) => any_list(values.to_vec());
         "append" | "push" | "mustAppend" | "mustPush" (list: &Value, value: &Value) => {
@@ -70,7 +70,7 @@ fn any_list(items: Vec<Value>) -> List {
     List::new(ListType::ANY, items)
 }
 
-/// The elements of a Go slice; for any other value the error is `complaint` and its kind.
+/// Returns the elements of a Go slice; for other values, the error is `complaint` and their kind.
 fn slice_of<'a>(value: &'a Value, complaint: &str) -> Result<Cow<'a, [Value]>, CallError> {
     match value {
         Value::List(list) => Ok(Cow::Borrowed(list)),
@@ -97,7 +97,7 @@ fn contains(budget: &Budget, list: &[Value], needle: &Value) -> Result<bool, Exc
 }
 
 fn uniq(budget: &Budget, items: &[Value]) -> Result<List, CallError> {
-    // Strings, which lists mostly are, by their hash; the rest by comparing each with each, as Go does.
+    // Strings, the common case, are deduplicated by hash; other values by comparing all pairs, as Go does.
     let mut seen = std::collections::HashSet::new();
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
@@ -139,7 +139,9 @@ fn slice(budget: &Budget, list: &Value, indices: &[Value]) -> Result<Value, Call
     })
 }
 
-/// Pieces of `size`, the last one shorter. What sprig's float arithmetic makes of negative sizes is kept too.
+/// Splits a list into chunks of `size`, the last one shorter.
+///
+/// Negative sizes behave as in sprig, whose float arithmetic gives them odd results.
 fn chunk(budget: &Budget, size: i64, items: &[Value]) -> Result<List, CallError> {
     let chunks = |chunks: Vec<Value>| Ok(List::new(CHUNKS, chunks));
     match (usize::try_from(size), items) {
@@ -164,7 +166,7 @@ fn concat(budget: &Budget, lists: &[Value]) -> Result<List, CallError> {
             Value::List(_) | Value::Bytes(_) | Value::Nil => slice_of(list, "")?,
             other => return Err(CallError::new(format!("Cannot concat type {} as list", other.kind()))),
         };
-        // One list may be given many times.
+        // The same list may be passed many times.
         budget.ensure_memory((all.len() + items.len()) * size_of::<Value>())?;
         all.extend_from_slice(&items);
     }

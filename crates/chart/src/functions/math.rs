@@ -1,4 +1,4 @@
-//! Numbers: arithmetic, rounding, sequences.
+//! Arithmetic, rounding and sequences.
 
 use steersman_gostd::strconv;
 use steersman_gotemplate::{Budget, CallError, Funcs, List, ListType, Str, Value};
@@ -69,7 +69,7 @@ fn decimals(
     };
     let mut result = decimal(first)?;
     for value in rest {
-        // Products keep all their digits.
+        // Products keep all their digits, so the cost grows.
         budget.charge_cost(2 + result.digits())?;
         result = f(result, decimal(to_float64(value))?)?;
     }
@@ -107,7 +107,7 @@ fn round(n: f64, places: i64, on: Option<f64>) -> f64 {
     rounded / pow
 }
 
-/// `math.Pow(10, places)` step by step as Go does it, since its result is not always the nearest double.
+/// `math.Pow(10, places)` with Go's algorithm, since its result is not always the nearest double.
 fn power_of_ten(places: i64) -> f64 {
     let (mut power, mut exponent) = (1.0_f64, 0_i32);
     let (mut square, mut square_exponent) = (0.625_f64, 4_i32);
@@ -133,18 +133,18 @@ fn power_of_ten(places: i64) -> f64 {
         power = 1.0 / power;
         exponent = -exponent;
     }
-    // In two steps: 2^-1080 is no double, 2^-540 is.
+    // In two steps, because 2^-1080 is not a double but 2^-540 is.
     power * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2)
 }
 
-/// The numbers from `start` on by `step`.
+/// The numbers from `start` in steps of `step`.
 struct Steps {
     start: i64,
     step: i64,
     count: u64,
 }
 
-/// The numbers from `start` on towards `stop`, which is left out; none if `step` leads away from it.
+/// Returns the numbers from `start` to `stop`, exclusive; none if `step` leads away from it.
 fn steps(start: i64, stop: i64, step: i64) -> Steps {
     let leads_there = if stop < start { step < 0 } else { step > 0 };
     let count = if leads_there { stop.abs_diff(start).div_ceil(step.unsigned_abs()) } else { 0 };
@@ -165,9 +165,9 @@ impl Steps {
         Ok(List::new(ListType::INT, self.numbers().map(Value::int).collect()))
     }
 
-    /// The numbers with spaces between.
+    /// Joins the numbers with spaces.
     fn text(&self, budget: &Budget) -> Result<String, CallError> {
-        // Each takes a digit and a space at least.
+        // Each takes at least a digit and a space.
         budget.ensure_memory(self.count().saturating_mul(2))?;
         let mut text = String::new();
         for (i, number) in self.numbers().enumerate() {

@@ -6,10 +6,10 @@ use super::gofmt::MAX_DEPTH;
 use super::reflect::is_empty;
 use super::{MAP_ENTRY, deeper};
 
-/// Brings `source` into `target`, in place and map by map.
+/// Merges `source` into `target` in place, map by map.
 ///
-/// What is there and not empty stays, unless `overwrite`. A map that `target` lacks is shared with `source` afterwards.
-/// `changed` is told of every map that gets a map or a list.
+/// Existing non-empty values are kept unless `overwrite`. A map that `target` lacks is shared with `source` afterwards.
+/// `changed` is called for every map that receives a map or a list.
 pub(super) fn merge(
     budget: &Budget,
     target: &Map,
@@ -34,7 +34,7 @@ impl Merge<'_> {
         if target.is_nil() {
             return Ok(());
         }
-        // Maps that share parts are gone through as often as those are reached.
+        // Charged per visit: shared parts are visited each time they are reached.
         self.budget.charge_cost(4 * source.len())?;
         self.budget.charge_memory(source.len() * MAP_ENTRY)?;
         // A snapshot, since both may be the same map.
@@ -55,7 +55,7 @@ impl Merge<'_> {
             if let Some(present) = present.filter(|present| !is_empty_value(present)) {
                 let both_maps = matches!((&present, &value), (Value::Map(_), Value::Map(_)));
                 if both_maps || !self.overwrite {
-                    // A slice is written even where nothing changes, which a typed map may refuse.
+                    // mergo writes a slice even if nothing changes, which a typed map may reject.
                     if is_slice {
                         self.put(target, source, key.as_bytes(), present)?;
                     }
@@ -81,12 +81,12 @@ impl Merge<'_> {
     }
 }
 
-/// Whether a value may hold the map that it is put into.
+/// Whether a value may contain the map that it is put into.
 pub(super) fn is_container(value: &Value) -> bool {
     matches!(value, Value::Map(_) | Value::List(_))
 }
 
-/// As mergo sees it: no struct is empty, and neither is a pointer to one.
+/// Whether mergo considers a value empty: never a struct or a pointer to one.
 fn is_empty_value(value: &Value) -> bool {
     !matches!(value, Value::Object(object) if object.underlying().is_none()) && is_empty(value)
 }

@@ -1,4 +1,4 @@
-//! Every function that Helm offers to templates.
+//! Every function that Helm provides to templates.
 
 mod args;
 mod cast;
@@ -44,7 +44,7 @@ pub(crate) use host::{TEXT, map_memory};
 
 use crate::environment::Environment;
 
-/// Adds sprig's functions and those of Helm's that need nothing but their arguments and the environment.
+/// Registers sprig's functions, and those of Helm that need only their arguments and the environment.
 pub fn register<H: Host>(funcs: &mut Funcs<H>) {
     text::register(funcs);
     math::register(funcs);
@@ -65,8 +65,9 @@ pub fn register<H: Host>(funcs: &mut Funcs<H>) {
     });
 }
 
-/// One of a host's addresses, empty if it has none. Helm asks no name server unless told to, and neither does an
-/// environment that gives no addresses.
+/// Returns one of a host's addresses, empty if it has none.
+///
+/// Helm does not query DNS unless enabled; an environment without DNS returns no addresses.
 fn get_host_by_name(env: &mut dyn Environment, name: &Str) -> String {
     let mut addresses = env.resolve_host(&name.to_str_lossy());
     let chosen = random::below(env, addresses.len() as u64) as usize;

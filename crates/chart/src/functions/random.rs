@@ -30,12 +30,12 @@ const NUMERIC: &[u8] = b"0123456789";
 const ASCII: &[u8] =
     b" !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
 
-/// A number below `bound`, each as likely as the others; 0 if the bound is 0.
+/// Returns a uniformly distributed number below `bound`; 0 if the bound is 0.
 pub(super) fn below(env: &mut dyn Environment, bound: u64) -> u64 {
     if bound == 0 {
         return 0;
     }
-    // Numbers above the last multiple of the bound would favour the small ones.
+    // Numbers above the last multiple of the bound would favour small results.
     let last = u64::MAX - (u64::MAX % bound + 1) % bound;
     loop {
         let mut bytes = [0; 8];
@@ -47,9 +47,9 @@ pub(super) fn below(env: &mut dyn Environment, bound: u64) -> u64 {
     }
 }
 
-/// A number from `min` up to but not including `max`.
+/// Returns a number from `min` to `max`, exclusive.
 pub(super) fn int(env: &mut dyn Environment, min: i64, max: i64) -> Result<i64, CallError> {
-    // The difference wraps in Go too.
+    // As in Go, the difference wraps.
     match u64::try_from(max.wrapping_sub(min)) {
         Ok(bound) if bound > 0 => Ok(min.wrapping_add(i64::try_from(below(env, bound)).unwrap_or(0))),
         _ => Err(CallError::new("invalid argument to Intn")),
@@ -79,7 +79,7 @@ fn string(
     Ok(out)
 }
 
-/// Charges for so many random bytes, and fails unless the text of them fits.
+/// Charges for `count` random bytes, and fails unless their encoded text fits.
 fn charge(budget: &Budget, count: usize) -> Result<(), CallError> {
     budget.ensure_memory(count.saturating_mul(2))?;
     Ok(budget.charge_cost(count / 8)?)
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives these bytes, again and again.
+    /// Supplies these bytes repeatedly.
     struct Given(Vec<u8>, usize);
 
     impl Environment for Given {
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(bytes(&mut Given(vec![b'f', b'o', b'o'], 0), &budget, 3).unwrap(), "Zm9v");
         assert_eq!(bytes(&mut given(&[1]), &budget, 0).unwrap(), "");
         assert!(bytes(&mut given(&[1]), &budget, -1).is_err());
-        // Each character changes places with one before it, or with itself.
+        // Each character is swapped with one before it, or with itself.
         assert_eq!(shuffle(&mut given(&[0]), "ab\u{e9}d".as_bytes()), "b\u{e9}da".as_bytes());
         assert_eq!(shuffle(&mut given(&[3, 2, 1]), b"abcd"), b"abcd");
         assert_eq!(shuffle(&mut given(&[0]), b""), b"");

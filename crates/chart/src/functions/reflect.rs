@@ -31,7 +31,7 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     });
 }
 
-/// Whether the value is zero or empty; structs never are.
+/// Whether the value is zero or empty; a struct never is.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Nil => true,
@@ -50,10 +50,10 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A value that shares no map with this one.
+/// Copies a value so that the copy shares no map with it.
 pub(super) fn deep_copy(budget: &Budget, value: &Value) -> Result<Value, CallError> {
     if matches!(value, Value::Nil) {
-        // copystructure asks a nil interface for its type.
+        // copystructure calls `Type` on a nil interface, which panics.
         return Err(CallError::new("reflect: call of reflect.Value.Type on zero Value"));
     }
     copy(budget, value, 0)

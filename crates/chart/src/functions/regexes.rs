@@ -39,12 +39,12 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     });
 }
 
-/// The expression, or Go's error.
+/// Compiles an expression; the error is Go's.
 fn must(budget: &Budget, regex: &Str) -> Result<Rc<GoRegex>, CallError> {
     compile(budget, regex)?.map_err(CallError::new)
 }
 
-/// The expression, or what `regexp.MustCompile` panics with.
+/// Compiles an expression; the error is what `regexp.MustCompile` panics with.
 fn panicking(budget: &Budget, regex: &Str) -> Result<Rc<GoRegex>, CallError> {
     compile(budget, regex)?.map_err(|error| {
         let quoted = if strconv::can_backquote(regex) { format!("`{regex}`") } else { strconv::quote(regex) };
@@ -52,16 +52,16 @@ fn panicking(budget: &Budget, regex: &Str) -> Result<Rc<GoRegex>, CallError> {
     })
 }
 
-/// Whether a text is an expression; the error is Go's text.
+/// Validates an expression; the error is Go's message.
 pub(crate) fn check(regex: &str) -> Result<(), String> {
     GoRegex::new(regex.as_bytes()).map(drop)
 }
 
-/// How many compiled expressions a thread keeps: charts use a handful of them, over and over.
+/// Compiled expressions cached per thread: charts use a handful of them repeatedly.
 const CACHED: usize = 128;
-/// The longest expression: a longer one would compile to more than the largest of [`SIZES`].
+/// Maximum length of an expression: a longer one would exceed the largest of [`SIZES`] when compiled.
 const MAX_LEN: usize = 1 << 20;
-/// Memory that a compiled expression may take. The smallest that suffices tells how many states it has.
+/// Memory limits for compiled expressions. The smallest sufficient one indicates the number of states.
 const SIZES: [usize; 7] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20];
 
 type Compiled = Result<Rc<GoRegex>, String>;
@@ -87,13 +87,13 @@ fn compile(budget: &Budget, regex: &Str) -> Result<Compiled, Exceeded> {
 /// A compiled Go expression.
 struct GoRegex {
     regex: Regex,
-    /// The one of [`SIZES`] that it fits.
+    /// The smallest of [`SIZES`] that it fits.
     size: usize,
     names: Vec<String>,
     is_empty: bool,
 }
 
-/// A match: where each group begins and ends.
+/// A match: start and end of each group.
 type Match = Vec<Option<(usize, usize)>>;
 
 impl GoRegex {
@@ -111,7 +111,7 @@ impl GoRegex {
         Ok(Self { regex, size, names, is_empty: expr.is_empty() })
     }
 
-    /// The text to be searched, charged for by what that may cost: every state for every byte, in the worst case.
+    /// Prepares a string for a search, and charges for the worst case: every state for every byte.
     fn haystack<'a>(&self, budget: &Budget, text: &'a [u8]) -> Result<Haystack<'a>, CallError> {
         budget.charge_cost(text.len().saturating_mul(self.size / 2048))?;
         Haystack::new(budget, text)
@@ -121,15 +121,16 @@ impl GoRegex {
         Ok(self.regex.is_match(&self.haystack(budget, text)?.text))
     }
 
-    /// The leftmost match that begins at `at` or later.
+    /// Returns the leftmost match that begins at `at` or later.
     fn match_at(&self, haystack: &Haystack<'_>, at: usize) -> Option<Match> {
         let captures = self.regex.captures_at(&haystack.text, haystack.inner(at))?;
         let outer = |group: regex::Match<'_>| (haystack.outer(group.start()), haystack.outer(group.end()));
         Some(captures.iter().map(|group| group.map(outer)).collect())
     }
 
-    /// Where the first `n` matches lie, all of them if it is negative. No empty match follows right upon another match.
-    /// Each is charged for as a text of its own.
+    /// Returns the first `n` matches, or all if `n` is negative.
+    ///
+    /// An empty match directly after another match is skipped. Each match is charged for as a string of its own.
     fn find_all(&self, budget: &Budget, text: &[u8], n: i64) -> Result<Vec<(usize, usize)>, CallError> {
         let n = usize::try_from(n).unwrap_or(text.len() + 1);
         let haystack = self.haystack(budget, text)?;
@@ -181,8 +182,9 @@ impl GoRegex {
         Ok(out)
     }
 
-    /// Appends a replacement with `$1`, `${1}` and `${name}` replaced by what the groups matched. It ends early beyond
-    /// `room` bytes.
+    /// Appends a replacement, with `$1`, `${1}` and `${name}` expanded to the groups' matches.
+    ///
+    /// Stops early beyond `room` bytes.
     fn expand(&self, out: &mut Vec<u8>, room: usize, mut template: &[u8], text: &[u8], groups: &Match) {
         while out.len() <= room
             && let Some(dollar) = memchr::memchr(b'$', template)
@@ -201,7 +203,7 @@ impl GoRegex {
             template = rest;
             let range = match group_number(name) {
                 Some(number) => groups.get(number).copied().flatten(),
-                // The first group of that name that took part in the match.
+                // The first group of that name that matched.
                 None => self
                     .names
                     .iter()
@@ -245,7 +247,7 @@ impl GoRegex {
     }
 }
 
-/// The name after a `$` and what follows it; `None` if there is none.
+/// Parses the name after a `$`, and returns it with the rest; `None` if there is none.
 fn reference(template: &[u8]) -> Option<(&[u8], &[u8])> {
     let (braced, body) = match template.strip_prefix(b"{") {
         Some(body) => (true, body),
@@ -257,7 +259,7 @@ fn reference(template: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((name, if braced { rest.strip_prefix(b"}")? } else { rest }))
 }
 
-/// The number that a reference is; `None` if it is a name, which one with leading zeros is too.
+/// Returns the group number of a reference; `None` if it is a name, as are numbers with leading zeros.
 fn group_number(name: &[u8]) -> Option<usize> {
     if !name.iter().all(u8::is_ascii_digit) || name.len() > 9 || (name.len() > 1 && name.starts_with(b"0")) {
         return None;
@@ -269,11 +271,12 @@ fn width(text: &[u8], at: usize) -> usize {
     text.get(at..).and_then(unicode::decode).map_or(0, |(_, len)| len)
 }
 
-/// Text as the `regex` crate can search it. Go takes each invalid byte for U+FFFD, which is three bytes long, so
-/// positions are translated where there are any.
+/// A string in the UTF-8 that the `regex` crate needs.
+///
+/// Go reads each invalid byte as U+FFFD, which is three bytes long, so positions are translated if there are any.
 struct Haystack<'a> {
     text: std::borrow::Cow<'a, str>,
-    /// For each character its place in `text` and in the original, if they differ.
+    /// Position of each character in `text` and in the original, if they differ.
     places: Vec<(usize, usize)>,
 }
 
@@ -295,7 +298,7 @@ impl<'a> Haystack<'a> {
         Ok(Self { text: text.into(), places })
     }
 
-    /// The place in `text` of a place in the original.
+    /// Translates a position in the original to one in `text`.
     fn inner(&self, outer: usize) -> usize {
         match self.places.binary_search_by_key(&outer, |place| place.1) {
             Ok(i) => self.places.get(i).map_or(outer, |place| place.0),
@@ -303,7 +306,7 @@ impl<'a> Haystack<'a> {
         }
     }
 
-    /// The place in the original of a place in `text`.
+    /// Translates a position in `text` to one in the original.
     fn outer(&self, inner: usize) -> usize {
         match self.places.binary_search_by_key(&inner, |place| place.0) {
             Ok(i) => self.places.get(i).map_or(inner, |place| place.1),
@@ -312,10 +315,10 @@ impl<'a> Haystack<'a> {
     }
 }
 
-/// Charges for one match of many in a text of which `rest` bytes are left.
+/// Charges for one of several matches in a string with `rest` bytes left.
 ///
-/// A search may read all of them to find a short match, so that many matches in a long text cost the square of its length;
-/// mostly it reads a few bytes. The price lies between the two, and the deadline is looked at after each match.
+/// A search may read all of them to find a short match, so many matches in a long string can take quadratic time;
+/// usually it reads a few bytes. The cost is a compromise, and the interrupt is checked after each match.
 fn charge_match(budget: &Budget, rest: usize) -> Result<(), CallError> {
     budget.charge_cost(4 + rest / 256)?;
     budget.check()?;

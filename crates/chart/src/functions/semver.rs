@@ -1,6 +1,6 @@
-//! Versions and constraints as Masterminds/semver v3.5 reads and compares them.
+//! Semantic versions and constraints, as in Masterminds/semver v3.5.
 //!
-//! The `semver` crate follows Cargo's rules; Helm's differ in the grammar, in what `^`, `~` and wildcards mean and in
+//! The `semver` crate follows Cargo's rules. Helm's differ in grammar, in the meaning of `^`, `~` and wildcards, and in
 //! how pre-releases match.
 
 use std::cmp::Ordering;
@@ -8,20 +8,22 @@ use std::fmt;
 
 use steersman_gostd::strconv::quote;
 
-/// The longest version that is read.
+/// Maximum length of a version.
 const MAX_VERSION_LEN: usize = 256;
-/// The longest constraint that is read.
+/// Maximum length of a constraint.
 pub(super) const MAX_CONSTRAINT_LEN: usize = 512;
-/// The most alternatives (`||`) of a constraint.
+/// Maximum number of alternatives (`
+///
+/// `) in a constraint.
 pub(super) const MAX_CONSTRAINT_GROUPS: usize = 32;
 
-/// Why a version or constraint cannot be read.
+/// Why a version or constraint is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SemverError {
-    /// The text is no version at all.
+    /// The string is not a version.
     #[error("invalid semantic version")]
     Invalid,
-    /// A strict version was asked of an empty text.
+    /// A strict version is empty.
     #[error("version string empty")]
     Empty,
     /// A strict version has something other than digits in a number.
@@ -30,51 +32,51 @@ pub enum SemverError {
     /// A number has a leading zero where none may be.
     #[error("version segment starts with 0")]
     LeadingZero,
-    /// The build metadata has an empty or odd part.
+    /// The build metadata has an empty or invalid part.
     #[error("invalid metadata string")]
     InvalidMetadata,
-    /// The pre-release has an empty or odd part.
+    /// The pre-release has an empty or invalid part.
     #[error("invalid prerelease string")]
     InvalidPrerelease,
-    /// The text is longer than any sensible version.
+    /// The string is longer than any sensible version.
     #[error("version string is too long (max {MAX_VERSION_LEN} bytes)")]
     VersionTooLong,
     /// A number does not fit 64 bits.
     #[error("error parsing version segment: strconv.ParseUint: parsing {0}: value out of range")]
     OutOfRange(String),
-    /// The text is longer than any sensible constraint.
+    /// The string is longer than any sensible constraint.
     #[error("constraint string is too long (max {MAX_CONSTRAINT_LEN} bytes)")]
     ConstraintTooLong,
     /// There are more alternatives than any sensible constraint has.
     #[error("too many constraint groups (max {MAX_CONSTRAINT_GROUPS})")]
     TooManyGroups,
-    /// The text is no constraint.
+    /// The string is not a constraint.
     #[error("improper constraint: {0}")]
     ImproperConstraint(String),
-    /// The text looks like a constraint, but its version cannot be read.
+    /// The string has the form of a constraint, but its version is invalid.
     #[error("constraint parser error")]
     Constraint,
 }
 
-/// A version. Equality and order leave the build metadata out, as semver asks.
+/// A semantic version. Build metadata does not affect equality and order, as semver requires.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// The first number.
+    /// The major version.
     pub major: u64,
-    /// The second number, 0 if it was left out.
+    /// The minor version, 0 if omitted.
     pub minor: u64,
-    /// The third number, 0 if it was left out.
+    /// The patch version, 0 if omitted.
     pub patch: u64,
-    /// What follows `-`, or empty.
+    /// The pre-release, after `-`; may be empty.
     pub pre: String,
-    /// What follows `+`, or empty.
+    /// The build metadata, after `+`; may be empty.
     pub metadata: String,
-    /// The text it was read from.
+    /// The string it was parsed from.
     pub original: String,
 }
 
 impl Version {
-    /// Reads a version that may have a `v` in front and lack the minor or patch number (Go's `NewVersion`).
+    /// Parses a version that may begin with `v` and omit the minor and patch numbers (Go's `NewVersion`).
     pub fn parse(text: &str) -> Result<Self, SemverError> {
         if text.len() > MAX_VERSION_LEN {
             return Err(SemverError::VersionTooLong);
@@ -94,14 +96,14 @@ impl Version {
             metadata: metadata.into(),
             original: text.into(),
         };
-        // The characters are right by now; what is left is a leading zero.
+        // The characters have been validated; only leading zeros remain to be checked.
         if !pre.is_empty() {
             validate_prerelease(pre)?;
         }
         Ok(version)
     }
 
-    /// Reads a version that has all three numbers and no `v` (Go's `StrictNewVersion`).
+    /// Parses a version with all three numbers and no `v` (Go's `StrictNewVersion`).
     pub fn parse_strict(text: &str) -> Result<Self, SemverError> {
         if text.is_empty() {
             return Err(SemverError::Empty);
@@ -139,18 +141,18 @@ impl Version {
         })
     }
 
-    /// The next patch version, or the release that this is a pre-release of.
+    /// Returns the next patch version, or the release of a pre-release.
     pub(crate) fn inc_patch(&self) -> Option<Self> {
         let patch = if self.pre.is_empty() { self.patch.checked_add(1)? } else { self.patch };
         Some(self.next(self.major, self.minor, patch))
     }
 
-    /// The next minor version.
+    /// Returns the next minor version.
     pub(crate) fn inc_minor(&self) -> Option<Self> {
         Some(self.next(self.major, self.minor.checked_add(1)?, 0))
     }
 
-    /// The next major version.
+    /// Returns the next major version.
     pub(crate) fn inc_major(&self) -> Option<Self> {
         Some(self.next(self.major.checked_add(1)?, 0, 0))
     }
@@ -159,7 +161,7 @@ impl Version {
         Self { major, minor, patch, pre: String::new(), metadata: String::new(), ..self.clone() }.renamed()
     }
 
-    /// This version with another pre-release.
+    /// Returns this version with another pre-release.
     pub(crate) fn with_prerelease(&self, pre: &str) -> Result<Self, SemverError> {
         if !pre.is_empty() {
             validate_prerelease(pre)?;
@@ -167,7 +169,7 @@ impl Version {
         Ok(Self { pre: pre.into(), ..self.clone() }.renamed())
     }
 
-    /// This version with other build metadata.
+    /// Returns this version with other build metadata.
     pub(crate) fn with_metadata(&self, metadata: &str) -> Result<Self, SemverError> {
         if !metadata.is_empty() {
             validate_metadata(metadata)?;
@@ -175,7 +177,7 @@ impl Version {
         Ok(Self { metadata: metadata.into(), ..self.clone() }.renamed())
     }
 
-    /// With the original text that its numbers now have, a leading `v` kept.
+    /// Updates the original string to the current numbers, keeping a leading `v`.
     fn renamed(self) -> Self {
         let prefix = if self.original.starts_with('v') { "v" } else { "" };
         Self { original: format!("{prefix}{self}"), ..self }
@@ -234,7 +236,7 @@ pub(super) fn compare_prerelease(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Missing parts come first, then numbers by size, then words by letter.
+/// Orders missing parts first, then numbers by value, then identifiers alphabetically.
 fn compare_part(a: &str, b: &str) -> Ordering {
     if a == b || a.is_empty() || b.is_empty() {
         return a.cmp(b);
@@ -247,7 +249,9 @@ fn compare_part(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Numbers, pre-release and metadata of `1.2.3-pre+meta`, the latter two possibly absent; `None` if it has another form.
+/// Splits `1.2.3-pre+meta` into numbers, pre-release and metadata; `None` if it has another form.
+///
+/// The latter two may be empty.
 fn split(text: &str) -> Option<(&str, &str, &str)> {
     let words = |text: &str| {
         text.split('.')

@@ -1,4 +1,4 @@
-//! What the tests of all functions share.
+//! Helpers for the tests of all functions.
 
 mod charges;
 
@@ -11,7 +11,7 @@ use steersman_gotemplate::{Funcs, Map, Set, Value};
 use super::{Host, register};
 use crate::environment::Environment;
 
-/// An environment that repeats: a fixed time and a generator of numbers.
+/// A deterministic environment: a fixed time and a seeded generator.
 pub(super) struct Seeded(u64);
 
 impl Seeded {
@@ -61,7 +61,7 @@ fn functions() -> Funcs<TestHost> {
     funcs
 }
 
-/// What a template renders to with these values, or the error's text after `error calling`.
+/// Renders a template with these values; the error is the text after `error calling`.
 pub(super) fn render(template: &str, data: Value) -> Result<String, String> {
     let mut set = Set::new(Arc::new(functions()));
     set.parse("t", template.as_bytes()).map_err(|error| error.message)?;
@@ -76,7 +76,7 @@ pub(super) fn render(template: &str, data: Value) -> Result<String, String> {
     }
 }
 
-/// All that Helm v3.22 offers, but for those that the engine adds: `include`, `tpl`, `required` and `lookup`.
+/// Every function of Helm v3.22, except the engine's `include`, `tpl`, `required` and `lookup`.
 const NAMES: &str = "abbrev abbrevboth add add1 add1f addf adler32sum ago all any append atoi b32dec b32enc b64dec \
     b64enc base bcrypt biggest buildCustomCert camelcase cat ceil chunk clean coalesce compact concat contains date \
     dateInZone dateModify date_in_zone date_modify decryptAES deepCopy deepEqual default derivePassword dict dig dir \
@@ -152,7 +152,7 @@ fn maps_that_contain_themselves_end() {
     let template =
         |body: &str| format!(r#"{{{{ $d := dict "a" 1 }}}}{{{{ $_ := set $d "d" $d }}}}{{{{ {body} }}}}"#);
     for body in ["toToml $d", "toString $d", "deepCopy $d", "mustToJson $d", "toYaml $d", "toYamlPretty $d"] {
-        // Whether it fails or gives nothing, it ends.
+        // It may fail or return nothing, but it must end.
         let _ = render(&template(body), Value::Nil);
     }
     assert!(render(&template("merge $d (deepCopy $d)"), Value::Nil).is_err());

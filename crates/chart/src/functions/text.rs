@@ -53,7 +53,7 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     });
 }
 
-/// The first place of `part` in `text`.
+/// Returns the first position of `part` in `text`.
 pub(super) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     memchr::memmem::find(text, part)
 }
@@ -83,7 +83,7 @@ fn trim_matching(mut text: &[u8], matches: impl Fn(char) -> bool) -> &[u8] {
     text
 }
 
-/// `text[start..end]`, or what Go's runtime says of the bounds.
+/// Returns `text[start..end]`; the error is that of Go's runtime for the bounds.
 fn cut(text: &[u8], start: i64, end: Option<i64>) -> Result<&[u8], CallError> {
     let len = text.len();
     let out_of_range =
@@ -126,7 +126,7 @@ fn trunc(budget: &Budget, count: i64, text: &Str) -> Result<Str, CallError> {
     }
 }
 
-/// A part of a text as a text of its own.
+/// Copies a part of a string into a new one.
 fn cut_off(budget: &Budget, part: &[u8]) -> Result<Str, CallError> {
     budget.charge_memory(part.len())?;
     Ok(part.into())
@@ -144,7 +144,7 @@ fn abbrev_both(budget: &Budget, left: i64, right: i64, text: &Str) -> Result<Str
     }
 }
 
-/// Cuts `text` to `width` bytes with `...` at the cut ends, so that the byte at `offset` stays in sight.
+/// Abbreviates `text` to `width` bytes, with `...` at the cut ends and the byte at `offset` kept.
 fn abbreviate(budget: &Budget, text: &Str, offset: i64, width: i64) -> Result<Str, CallError> {
     let len = i64::try_from(text.len()).unwrap_or(i64::MAX);
     if len <= width {
@@ -152,7 +152,7 @@ fn abbreviate(budget: &Budget, text: &Str, offset: i64, width: i64) -> Result<St
     }
     let room = width - 3;
     let mut offset = offset.min(len);
-    // Wrapping, as it does in Go for an offset far below zero.
+    // Wraps as in Go for an offset far below zero.
     if len.wrapping_sub(offset) < room {
         offset = len - room;
     }
@@ -221,8 +221,9 @@ fn replace(budget: &Budget, text: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<u
     Ok(out)
 }
 
-/// `strings.SplitN`: at most `limit` parts, all if there is no limit; an empty separator splits into characters. The
-/// parts are charged for as texts of their own.
+/// `strings.SplitN`: at most `limit` parts, or all without a limit.
+///
+/// An empty separator splits into characters. Each part is charged for as a string of its own.
 fn split<'a>(
     budget: &Budget,
     text: &'a [u8],
@@ -268,7 +269,7 @@ fn string_list<S: Into<Str>>(parts: Vec<S>) -> List {
     List::new(ListType::STRING, parts.into_iter().map(Value::string).collect())
 }
 
-/// The parts as `split` gives them to templates: `_0`, `_1`, ...
+/// Converts parts to the map that `split` returns: `_0`, `_1`, ...
 fn numbered(budget: &Budget, parts: Vec<&[u8]>) -> Result<Map, CallError> {
     budget.charge_memory(map_memory(parts.len()) + parts.len() * TEXT)?;
     let entries =
@@ -276,7 +277,7 @@ fn numbered(budget: &Budget, parts: Vec<&[u8]>) -> Result<Map, CallError> {
     Ok(Map::with_type(MapType::STRING, entries.collect()))
 }
 
-/// The elements of a list as strings, nil ones left out; any other value as a list of one.
+/// Converts a list to strings without its nil elements; any other value to a list of one.
 fn strings(budget: &Budget, value: &Value) -> Result<Vec<Str>, CallError> {
     match value {
         Value::List(list) => {
@@ -305,14 +306,14 @@ fn sort_alpha(budget: &Budget, value: &Value) -> Result<List, CallError> {
         Value::List(_) | Value::Bytes(_) => strings(budget, value)?,
         other => vec![strval(budget, other)?],
     };
-    // Comparing texts that differ only at their ends reads all of them, a dozen times each.
+    // Comparing strings that differ only at their ends reads them completely, a dozen times each.
     let text = parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
     budget.charge_cost(8 * parts.len() + text / 32)?;
     parts.sort();
     Ok(string_list(parts))
 }
 
-/// The values that are not nil, each written by `write`, with spaces between.
+/// Joins the values that are not nil with spaces, each written by `write`.
 fn spaced(
     values: &[Value],
     write: impl Fn(&mut Vec<u8>, &Value) -> Result<(), CallError>,
@@ -328,7 +329,7 @@ fn spaced(
 }
 
 fn quote_all(budget: &Budget, values: &[Value]) -> Result<Vec<u8>, CallError> {
-    /// What a byte may become: `\x00`.
+    /// Longest escape of one byte: `\x00`.
     const MAX_GROWTH: usize = 4;
     spaced(values, |out, value| {
         let text = strval(budget, value)?;

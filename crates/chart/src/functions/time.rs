@@ -1,4 +1,4 @@
-//! Go's `time.Time`, and what templates can ask of it.
+//! Go's `time.Time`, with the methods that templates can call.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -15,16 +15,16 @@ use crate::gofmt;
 const NAME: &str = "time.Time";
 const DAY: i64 = 24 * 60 * 60;
 
-/// A moment, and the zone it is shown in.
+/// A moment, and the zone to display it in.
 #[derive(Clone, Debug)]
 pub(super) struct Time {
-    /// Seconds since 1970.
+    /// Unix seconds.
     seconds: i64,
     nanos: u32,
     zone: Zone,
 }
 
-/// A zone. The local one is UTC: what a chart renders to must not depend on where.
+/// A time zone. Local is always UTC, so that a render does not depend on the machine.
 #[derive(Clone, Debug)]
 pub(super) enum Zone {
     Utc,
@@ -39,11 +39,11 @@ impl Zone {
         Self::Fixed(name.into(), offset)
     }
 
-    /// The zone of that name in the database, which comes with the program; UTC if there is none.
+    /// Loads a zone from the embedded database; UTC if it does not exist.
     pub(super) fn load(name: &str) -> Self {
         match name {
             "" | "UTC" | "Local" => Self::Utc,
-            // Go looks the name up as a file, so its case counts.
+            // Go looks the name up as a file, so it is case-sensitive.
             name => match TimeZone::get(name) {
                 Ok(zone) if zone.iana_name() == Some(name) => Self::Named(zone),
                 _ => Self::Utc,
@@ -51,7 +51,7 @@ impl Zone {
         }
     }
 
-    /// Its abbreviation and offset at a moment.
+    /// Returns the abbreviation and the offset at a moment.
     fn at(&self, seconds: i64) -> (String, i32) {
         match self {
             Self::Utc => ("UTC".into(), 0),
@@ -81,7 +81,7 @@ impl Zone {
     }
 }
 
-/// A moment as the calendar and the clock show it.
+/// A moment as calendar date and clock time.
 pub(super) struct Civil {
     pub(super) year: i64,
     pub(super) month: i64,
@@ -89,9 +89,9 @@ pub(super) struct Civil {
     pub(super) hour: i64,
     pub(super) minute: i64,
     pub(super) second: i64,
-    /// From 0, Sunday, on.
+    /// From 0 for Sunday.
     pub(super) weekday: i64,
-    /// From 1 on.
+    /// From 1.
     pub(super) year_day: i64,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days from 1970-01-01 to a date, counted in eras of 400 years that begin in March.
+/// Returns the days from 1970-01-01 to a date, counted in eras of 400 years that begin in March.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -180,7 +180,7 @@ impl Time {
         Self { nanos: u32::try_from(nanos % SECOND).unwrap_or(0), ..self.add_seconds(seconds) }
     }
 
-    /// How long after `other` this is, as far as a duration reaches.
+    /// Returns the time elapsed since `other`, limited to the range of a duration.
     pub(super) fn since(&self, other: &Self) -> Duration {
         let nanos = (i128::from(self.seconds) - i128::from(other.seconds)) * i128::from(SECOND)
             + i128::from(self.nanos)
@@ -188,7 +188,7 @@ impl Time {
         Duration(i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX }))
     }
 
-    /// What the calendar and the clock show, the zone's abbreviation and its offset.
+    /// Returns date and clock time, the zone's abbreviation and its offset.
     pub(super) fn civil(&self) -> (Civil, String, i32) {
         let (name, offset) = self.zone.at(self.seconds);
         let local = self.seconds.saturating_add(i64::from(offset));
@@ -215,7 +215,7 @@ impl Time {
             + days.clamp(-1 << 40, 1 << 40);
         let clock = self.seconds.saturating_add(i64::from(offset)).rem_euclid(DAY);
         let local = days * DAY + clock;
-        // The offset that holds there, found as Go's `Date` does: try the old one, then the one it leads to.
+        // The offset in effect there, found as in Go's `Date`: try the old offset, then the one it leads to.
         let guess = local - i64::from(self.zone.at(local - i64::from(offset)).1);
         let seconds = local - i64::from(self.zone.at(guess).1);
         Self { seconds, ..self.clone() }
@@ -225,7 +225,7 @@ impl Time {
         Value::Object(Rc::new(self))
     }
 
-    /// The time behind a value, if it is one.
+    /// Returns the time that a value holds, if it is one.
     pub(super) fn of(value: &Value) -> Option<&Self> {
         match value {
             Value::Object(object) => object.as_any().downcast_ref(),
@@ -237,17 +237,17 @@ impl Time {
         String::from_utf8_lossy(&layout::format(self, layout.as_bytes())).into_owned()
     }
 
-    /// The name of its zone.
+    /// Returns the name of the zone.
     pub(super) fn zone_name(&self) -> &str {
         self.zone.name()
     }
 
-    /// As RFC 3339 writes it, with a fraction of a second where there is one.
+    /// Formats as RFC 3339, with fractional seconds if there are any.
     pub(super) fn rfc3339(&self) -> String {
         self.text(RFC3339_NANO)
     }
 
-    /// This time cut to, or rounded to, a multiple of a duration since the year 1.
+    /// Truncates or rounds to a multiple of a duration since the year 1.
     fn to_multiple(&self, unit: Duration, round: bool) -> Self {
         if unit.0 <= 0 {
             return self.clone();
@@ -296,7 +296,7 @@ impl Object for Time {
     fn call(&self, name: &str, args: &[Value]) -> Result<Value, CallError> {
         let civil = || self.civil().0;
         let nanos = || i128::from(self.seconds) * i128::from(SECOND) + i128::from(self.nanos);
-        // What does not fit wraps in Go too.
+        // As in Go, overflow wraps.
         let scaled = |unit: i128| Value::int64(nanos().div_euclid(unit) as i64);
         let other = || args.first().and_then(Self::of).ok_or_else(|| CallError::new("expected time.Time"));
         let order = || other().map(|other| (self.seconds, self.nanos).cmp(&(other.seconds, other.nanos)));

@@ -1,4 +1,4 @@
-//! Character classes beside those of `gostd`.
+//! Character classes that `gostd` does not have.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ pub(super) use steersman_gostd::unicode::{
     chars, decode, decode_last, is_digit, is_letter, map, push, to_lower, to_title, to_upper,
 };
 
-/// A general category as sorted ranges, taken from the tables that regular expressions use anyway.
+/// A general category as sorted ranges, taken from the tables of the regular expression parser.
 struct Category(Vec<(char, char)>);
 
 impl Category {
@@ -47,7 +47,7 @@ macro_rules! category {
 }
 
 category! {
-    /// Category Lu: Rust's `is_uppercase` also takes circled letters and numerals.
+    /// Category Lu; Rust's `is_uppercase` also includes circled letters and numerals.
     is_upper: r"\p{Lu}", |c: char| c.is_ascii_uppercase();
     /// Category Ll.
     is_lower: r"\p{Ll}", |c: char| c.is_ascii_lowercase();

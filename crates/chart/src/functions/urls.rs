@@ -1,6 +1,6 @@
-//! URLs as Go's `net/url` splits and joins them.
+//! URLs, split and joined as by Go's `net/url`.
 //!
-//! The `url` crate follows the WHATWG rules, which normalise and refuse other things than RFC 3986 and Go do.
+//! The `url` crate follows the WHATWG rules, which normalize and reject other input than RFC 3986 and Go.
 
 use steersman_gostd::{netip, strconv::quote};
 use steersman_gotemplate::{CallError, Funcs, Map, Str, Value};
@@ -62,7 +62,7 @@ fn url_join(parts: &Map) -> Result<Vec<u8>, CallError> {
     Ok(url.text())
 }
 
-/// A URL in its parts, each decoded.
+/// A URL split into its parts, each decoded.
 #[derive(Default)]
 pub(crate) struct Url {
     pub(crate) scheme: Vec<u8>,
@@ -70,12 +70,12 @@ pub(crate) struct Url {
     user: Option<User>,
     pub(crate) host: Vec<u8>,
     pub(crate) path: Vec<u8>,
-    /// The path as it was written, where that is not how it is escaped by default.
+    /// The path as written, if that differs from its default escaping.
     raw_path: Vec<u8>,
     query: Vec<u8>,
-    /// Whether there is a question mark with nothing after it.
+    /// Whether the URL has a question mark with nothing after it.
     force_query: bool,
-    /// Whether a path that begins with a slash follows the scheme, without `//`.
+    /// Whether the scheme is followed by a path that begins with a slash, without `//`.
     omit_host: bool,
     fragment: Vec<u8>,
 }
@@ -97,7 +97,7 @@ impl User {
     }
 }
 
-/// The parts of a URL, which differ in what must be escaped.
+/// The parts of a URL, which differ in the characters to escape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
@@ -105,7 +105,7 @@ enum Part {
     Zone,
     User,
     Fragment,
-    /// A part of the path between two slashes.
+    /// A segment of the path, between two slashes.
     Segment,
 }
 
@@ -154,8 +154,8 @@ fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, String> {
         let hex = |at: usize| escape.get(at).and_then(|b| char::from(*b).to_digit(16));
         let (Some(high), Some(low)) = (hex(1), hex(2)) else { return Err(bad(escape)) };
         let byte = u8::try_from(high * 16 + low).unwrap_or(0);
-        // In hosts only what is not ASCII may be escaped, and the percent sign itself; in zones also what could stand
-        // there unescaped.
+        // Hosts may only escape non-ASCII bytes and the percent sign; zones also the characters allowed there
+        // unescaped.
         let forbidden = escape != b"%25"
             && match part {
                 Part::Host => high < 8,
@@ -171,7 +171,7 @@ fn unescape(text: &[u8], part: Part) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// What stands before the first `separator` and what after it, if there is one.
+/// Splits at the first `separator`; the second part is `None` if there is none.
 fn cut(text: &[u8], separator: u8) -> (&[u8], Option<&[u8]>) {
     match memchr::memchr(separator, text) {
         Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
@@ -180,7 +180,7 @@ fn cut(text: &[u8], separator: u8) -> (&[u8], Option<&[u8]>) {
 }
 
 impl Url {
-    /// The host without port and brackets.
+    /// Returns the host without port and brackets.
     pub(crate) fn hostname(&self) -> Vec<u8> {
         let host = self.host.as_slice();
         let name = match memchr::memrchr(b':', host) {
@@ -192,7 +192,7 @@ impl Url {
         name.strip_prefix(b"[").and_then(|name| name.strip_suffix(b"]")).unwrap_or(name).to_vec()
     }
 
-    /// `url.Parse`; the error is Go's text.
+    /// `url.Parse`; the error is Go's message.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
         let (main, fragment) = cut(text, b'#');
         let error = |text: &[u8], error: String| format!("parse {}: {error}", quote(text));
@@ -258,7 +258,7 @@ impl Url {
         if self.path == b"*" { self.path.clone() } else { escape(&self.path, Part::Path) }
     }
 
-    /// `URL.ResolveReference`, of a reference without a fragment.
+    /// `URL.ResolveReference`, for a reference without a fragment.
     pub(crate) fn resolve(&self, reference: Self) -> Self {
         let mut url = reference;
         let is_absolute = !url.scheme.is_empty();
@@ -283,12 +283,12 @@ impl Url {
         url.host.clone_from(&self.host);
         url.user.clone_from(&self.user);
         url.set_resolved_path(&resolve_path(&self.escaped_path(), &path));
-        // As the validator of schemas corrects Go here.
+        // Differs from Go here, as the schema validator corrects it.
         url.opaque.clone_from(&self.opaque);
         url
     }
 
-    /// Go passes over an error here.
+    /// Sets the path. As in Go, an error leaves it empty.
     fn set_resolved_path(&mut self, path: &[u8]) {
         if self.set_path(path).is_err() {
             self.path.clear();
@@ -355,7 +355,7 @@ impl Url {
     }
 }
 
-/// Go's `url.PathUnescape`; the error is Go's text.
+/// Go's `url.PathUnescape`; the error is Go's message.
 pub(crate) fn path_unescape(text: &[u8]) -> Result<Vec<u8>, String> {
     unescape(text, Part::Segment)
 }
@@ -365,7 +365,7 @@ pub(crate) fn path_escape(text: &[u8]) -> Vec<u8> {
     escape(text, Part::Segment)
 }
 
-/// A path relative to a base's, with the dots in it followed.
+/// Resolves a path relative to a base, including its dot segments.
 fn resolve_path(base: &[u8], reference: &[u8]) -> Vec<u8> {
     let full = match reference.first() {
         None => base.to_vec(),
@@ -402,7 +402,7 @@ fn resolve_path(base: &[u8], reference: &[u8]) -> Vec<u8> {
     if matches!(last, b"." | b"..") {
         path.push(b'/');
     }
-    // It begins with a slash of its own.
+    // The path already begins with a slash of its own.
     if path.get(1) == Some(&b'/') {
         path.remove(0);
     }
@@ -422,7 +422,7 @@ fn split_scheme(text: &[u8]) -> Result<(&[u8], &[u8]), String> {
     Ok((&[], text))
 }
 
-/// Whether it is empty or a colon and digits.
+/// Whether it is empty, or a colon followed by digits.
 fn is_optional_port(text: &[u8]) -> bool {
     match text.split_first() {
         None => true,
@@ -453,7 +453,7 @@ fn parse_host(scheme: &[u8], host: &[u8]) -> Result<Vec<u8>, String> {
         Some(_) => return Err("invalid IP-literal".into()),
         None => {}
     }
-    // Databases list several hosts with ports here; only web addresses must not.
+    // Database URLs list several hosts with ports; only http and https forbid that.
     let strict = matches!(scheme, b"http" | b"https");
     let colon = if strict { memchr::memchr(b':', host) } else { memchr::memrchr(b':', host) };
     if let Some(port) = colon.and_then(|at| host.get(at..))
@@ -464,7 +464,7 @@ fn parse_host(scheme: &[u8], host: &[u8]) -> Result<Vec<u8>, String> {
     unescape(host, Part::Host)
 }
 
-/// Only an IPv6 address, perhaps with a zone, may stand in brackets.
+/// Checks a host in brackets, which must be an IPv6 address, optionally with a zone.
 fn check_ip_literal(name: &[u8]) -> Result<(), String> {
     match netip::parse_addr(&String::from_utf8_lossy(name)) {
         Ok((address, _)) if address.is_ipv4() => Err("invalid IP-literal".into()),

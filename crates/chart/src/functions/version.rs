@@ -1,4 +1,4 @@
-//! `semver` and `semverCompare`, and what templates can ask of a version.
+//! `semver` and `semverCompare`, and the version objects that templates use.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ fn failed(error: SemverError) -> CallError {
 const NAME: &str = "semver.Version";
 const POINTER_NAME: &str = "*semver.Version";
 
-/// Go's `*semver.Version`, or the `semver.Version` that some of its methods give.
+/// Go's `*semver.Version`, or the `semver.Version` that some of its methods return.
 struct VersionObject {
     version: Version,
     pointer: bool,

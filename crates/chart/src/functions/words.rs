@@ -4,7 +4,7 @@ use steersman_gotemplate::{Budget, CallError, Str};
 
 use super::unicode;
 
-/// `strings.Title`: every letter that follows a separator in title case.
+/// `strings.Title`: converts every letter that follows a separator to title case.
 pub(super) fn title(text: &[u8]) -> Vec<u8> {
     let mut previous = ' ';
     unicode::map(text, |c| {
@@ -22,7 +22,7 @@ fn is_separator(c: char) -> bool {
     }
 }
 
-/// Every word with its first letter in lower case.
+/// Converts the first letter of every word to lower case.
 pub(super) fn untitle(text: &[u8]) -> Vec<u8> {
     let mut starts = true;
     unicode::map(text, |c| {
@@ -37,7 +37,7 @@ pub(super) fn untitle(text: &[u8]) -> Vec<u8> {
     })
 }
 
-/// Upper and title case to lower; lower case to upper, or to title case at the start of a word.
+/// Swaps the case of letters; lower case becomes title case at the start of a word.
 pub(super) fn swap_case(text: &[u8]) -> Vec<u8> {
     let mut starts = true;
     unicode::map(text, |c| {
@@ -53,7 +53,7 @@ pub(super) fn swap_case(text: &[u8]) -> Vec<u8> {
     })
 }
 
-/// The first byte of each word, taken for a Latin-1 character as goutils does.
+/// Returns the first byte of each word, read as a Latin-1 character as goutils does.
 pub(super) fn initials(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut starts = true;
@@ -67,7 +67,7 @@ pub(super) fn initials(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `text` without white space. Where there is any, every byte is taken for a Latin-1 character, as goutils does.
+/// Removes white space. If there is any, every byte is read as a Latin-1 character, as goutils does.
 pub(super) fn delete_white_space(text: &Str) -> Vec<u8> {
     let is_space = |byte: &u8| char::from(*byte).is_whitespace();
     if !text.iter().any(is_space) {
@@ -80,7 +80,7 @@ pub(super) fn delete_white_space(text: &Str) -> Vec<u8> {
     out
 }
 
-/// Breaks `text` at spaces into lines of at most `width` bytes; `long_words` says whether words may be broken too.
+/// Breaks `text` at spaces into lines of at most `width` bytes; `long_words` allows breaking words too.
 pub(super) fn wrap(
     budget: &Budget,
     text: &[u8],
@@ -120,12 +120,14 @@ fn is_connector(c: char) -> bool {
     c == '-' || c == '_' || c.is_whitespace()
 }
 
-/// `SomeWords` from words joined by spaces, hyphens and underscores; leading and doubled ones stay.
+/// Joins words separated by spaces, hyphens and underscores as `SomeWords`.
+///
+/// Leading and repeated separators are kept.
 pub(super) fn to_pascal_case(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut chars = unicode::chars(text).map(|(c, _)| c);
     let mut in_capitals = false;
-    // The character before the one being looked at, held back until it is known whether it is dropped.
+    // The previous character, held back until it is known whether it is dropped.
     let mut held = None;
     for c in chars.by_ref() {
         if is_connector(c) {
@@ -140,7 +142,7 @@ pub(super) fn to_pascal_case(text: &[u8]) -> Vec<u8> {
     let Some(mut previous) = held else { return out };
     let mut rest = chars.peekable();
     if rest.peek().is_none() {
-        // Also where it was written above: the last of nothing but connectors comes out twice.
+        // Written a second time if the string has only connectors, as xstrings does.
         unicode::push(&mut out, previous);
         return out;
     }
@@ -180,8 +182,9 @@ enum Word {
     Other,
 }
 
-/// `some_words` from `SomeWords`, with `connector` between; digits join the word before or start one of their own
-/// depending on what follows them.
+/// Splits `SomeWords` into `some_words`, with `connector` between.
+///
+/// Digits join the word before, or begin a new one, depending on what follows them.
 pub(super) fn to_lower_case(text: &[u8], connector: char) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 8);
     let joins = |word: Word| word == Word::Connector || word == Word::Punct;
@@ -255,13 +258,13 @@ fn push_lower(out: &mut Vec<u8>, word: Word, part: &[u8], connector: char) {
     }
 }
 
-/// A letter that makes words together with its neighbours, which xstrings denies to Chinese characters.
+/// Whether a letter forms words with its neighbours; xstrings excludes Chinese characters.
 fn is_alphabet(c: char) -> bool {
     unicode::is_letter(c)
         && !matches!(c, '\u{4E00}'..='\u{9FCC}' | '\u{3400}'..='\u{4D85}' | '\u{20000}'..='\u{2B81D}')
 }
 
-/// The next word, its kind and what is left.
+/// Returns the next word's kind, the word and the rest.
 fn next_word(text: &[u8]) -> (Word, &[u8], &[u8]) {
     let (first, size) = next_valid(text, char::REPLACEMENT_CHARACTER);
     let take_while = |from: usize, start: char, accept: &dyn Fn(char) -> bool| {
@@ -299,7 +302,7 @@ fn next_word(text: &[u8]) -> (Word, &[u8], &[u8]) {
 
 type TakeWhile<'a> = dyn Fn(usize, char, &dyn Fn(char) -> bool) -> (usize, char, usize) + 'a;
 
-/// Where a word ends that begins with a capital: `HTTP` of "HTTPStatus", `Status` of "StatusCode".
+/// Returns the end of a capitalized word: `HTTP` in "HTTPStatus", `Status` in "StatusCode".
 fn upper_word_end(text: &[u8], size: usize, first: char, take_while: &TakeWhile<'_>) -> usize {
     let Some(tail) = text.get(size..).filter(|tail| !tail.is_empty()) else { return size };
     let (second, second_size) = next_valid(tail, first);
@@ -314,7 +317,7 @@ fn upper_word_end(text: &[u8], size: usize, first: char, take_while: &TakeWhile<
     }
 }
 
-/// The next character that is valid UTF-8, and how many bytes lie up to its end; `previous` if there is none.
+/// Returns the next valid UTF-8 character and the bytes up to its end; `previous` if there is none.
 fn next_valid(text: &[u8], previous: char) -> (char, usize) {
     let mut size = 0;
     for (c, raw) in unicode::chars(text) {

@@ -1,4 +1,4 @@
-//! E-mail addresses and URLs as the validator that Helm uses takes them: by expressions of its own.
+//! E-mail addresses and URLs, by the expressions of the validator that Helm uses.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::functions::urls::Url;
 
-/// Characters beyond ASCII that addresses may hold.
+/// Non-ASCII characters that addresses may contain.
 const WIDE: &str = r"[\x{00A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}]";
 
 static EMAIL: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -39,9 +39,9 @@ pub(super) fn is_email(text: &str) -> bool {
     EMAIL.as_ref().is_some_and(|email| email.is_match(text))
 }
 
-/// `govalidator.IsRequestURL`: whether it is a URL with a scheme, as a request's must be.
+/// `govalidator.IsRequestURL`: whether it is a URL with a scheme.
 pub(super) fn is_request_url(text: &str) -> bool {
-    // A request has no fragment: the mark is a character like any other.
+    // A request has no fragment, so `#` is an ordinary character.
     let url = Url::parse(text.replace('#', "%23").as_bytes());
     url.is_ok_and(|url| !url.scheme.is_empty())
 }
@@ -53,7 +53,7 @@ pub(super) fn is_url(text: &str) -> bool {
     if text.chars().count() >= LONGEST || text.len() <= SHORTEST || text.starts_with('.') {
         return false;
     }
-    // Without a scheme there may still be a port.
+    // A URL without a scheme may still have a port.
     let has_port_alone = text.contains(':') && !text.contains("://");
     let whole = if has_port_alone { format!("http://{text}") } else { text.to_owned() };
     let Ok(url) = Url::parse(whole.as_bytes()) else { return false };

@@ -1,18 +1,18 @@
-//! Which of Kubernetes' own kinds are deprecated, since when and in favour of what.
+//! Deprecated kinds of Kubernetes: since when, and their replacements.
 
 /// A kind that is deprecated in an API version.
 struct Deprecation {
     api_version: &'static str,
     kind: &'static str,
-    /// The minor version of Kubernetes 1 that deprecates it.
+    /// Minor version of Kubernetes 1 that deprecates it.
     since: u32,
-    /// The one that no longer serves it.
+    /// Minor version that no longer serves it.
     removed: Option<u32>,
-    /// The API version and kind to use.
+    /// API version and kind to use instead.
     replacement: &'static str,
 }
 
-/// What Kubernetes warns of when this kind is used with version 1.`minor`.
+/// Returns Kubernetes' warning for a kind used with version 1.`minor`.
 pub(super) fn warning(api_version: &str, kind: &str, major: u32, minor: u32) -> Option<String> {
     let found = DEPRECATIONS.iter().find(|known| known.api_version == api_version && known.kind == kind)?;
     if (major, minor) < (1, found.since) {

@@ -1,4 +1,4 @@
-//! `helm lint`: what is wrong or unusual about a chart, in Helm's words.
+//! `helm lint`: errors and unusual things in a chart, with Helm's messages.
 
 mod chartfile;
 mod contacts;
@@ -18,25 +18,25 @@ use crate::values::schema::Schema;
 use crate::values::{MAX_DEPTH, Values, from_map, to_map};
 use crate::yaml;
 
-/// How bad something is.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Informational.
     Info,
-    /// Against convention; `helm lint --strict` fails on it.
+    /// Against conventions; `helm lint --strict` fails on it.
     Warning,
-    /// The chart will not work.
+    /// The chart does not work.
     Error,
 }
 
-/// One thing that was found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LintMessage {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// The file or directory it was found in.
+    /// File or directory that it is about.
     pub path: String,
-    /// What it is.
+    /// Its message.
     pub text: String,
 }
 
@@ -51,18 +51,18 @@ impl fmt::Display for LintMessage {
     }
 }
 
-/// How to lint.
+/// How to lint a chart.
 #[derive(Clone, Debug, Default)]
 pub struct LintOptions {
-    /// What templates see as the release's namespace. Empty by default.
+    /// Namespace of the release in templates. Empty by default.
     pub namespace: String,
-    /// The version of Kubernetes for `.Capabilities` and deprecations. Helm's default if `None`.
+    /// Kubernetes version for `.Capabilities` and deprecations. `None`, the default, means Helm's.
     pub kube_version: Option<KubeVersion>,
-    /// Whether values.schema.json is not looked at for templates. False by default.
+    /// Whether to skip values.schema.json when rendering. False by default.
     pub skip_schema_validation: bool,
 }
 
-/// Lints the chart in a directory or .tgz archive. Fails if there is no Chart.yaml at all.
+/// Lints the chart in a directory or .tgz archive. Fails if there is no Chart.yaml.
 pub fn lint(
     path: impl AsRef<Path>,
     values: &Values,
@@ -78,7 +78,7 @@ pub fn lint(
     Ok(linter.messages)
 }
 
-/// Where the chart is.
+/// Location of the chart.
 enum Source {
     Directory(PathBuf),
     Archive { path: PathBuf, files: Vec<File> },
@@ -101,7 +101,7 @@ impl Source {
         Ok(Self::Directory(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())))
     }
 
-    /// What messages about the chart as a whole call it.
+    /// Returns the name of the chart in messages about it as a whole.
     fn name(&self) -> String {
         match self {
             Self::Directory(path) | Self::Archive { path, .. } => path.display().to_string(),
@@ -152,7 +152,7 @@ struct Linter {
 }
 
 impl Linter {
-    /// Notes what was found, if something was; whether nothing was.
+    /// Records a message if the outcome is an error. Returns whether it was not.
     fn rule(&mut self, severity: Severity, path: &str, outcome: Result<(), String>) -> bool {
         match outcome {
             Ok(()) => true,

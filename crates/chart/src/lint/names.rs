@@ -1,6 +1,6 @@
-//! Names of objects, as Kubernetes checks them.
+//! Object names, validated as by Kubernetes.
 
-/// What is wrong with the name of an object of this kind.
+/// Returns the errors in the name of an object of this kind.
 pub(super) fn problems(kind: &str, name: &str) -> Vec<String> {
     match kind.to_lowercase().as_str() {
         "service" => dns_1035_label(name),
@@ -15,7 +15,7 @@ fn alphanumeric(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-/// Lower case letters, digits and inner hyphens.
+/// Whether it consists of lower case letters, digits and inner hyphens.
 fn is_label(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = bytes.first().zip(bytes.last());
@@ -88,7 +88,7 @@ mod tests {
     const LABEL: &str = "a lowercase RFC 1123 label";
     const LABEL_1035: &str = "a DNS-1035 label";
 
-    /// The beginning of each problem with a name.
+    /// Asserts the beginning of each error in a name.
     #[track_caller]
     fn has(kind: &str, name: &str, expected: &[&str]) {
         let problems = problems(kind, name);

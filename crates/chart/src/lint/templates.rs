@@ -1,4 +1,4 @@
-//! Rules about templates and what they render.
+//! Rules about templates and their output.
 
 use steersman_yaml::Node;
 
@@ -31,7 +31,7 @@ pub(super) fn lint(linter: &mut Linter, values: &Values, options: &LintOptions) 
             return;
         }
     };
-    // Helm says nothing of values that do not fit the charts.
+    // Helm does not report values that contradict the charts.
     let Ok(values) = chart.compute_values(values) else { return };
     let mut capabilities = Capabilities::default();
     if let Some(version) = &options.kube_version {
@@ -69,13 +69,13 @@ pub(super) fn lint(linter: &mut Linter, values: &Values, options: &LintOptions) 
         let Some(content) = rendered.get(&format!("{}/{path}", chart.name())) else { continue };
         let content = content.to_str_lossy();
         if !gofmt::trim_space(&content).is_empty() && !lint_content(linter, path, &content, kube_version) {
-            // Helm stops at the first document that is not YAML.
+            // Helm stops at the first document that is not valid YAML.
             return;
         }
     }
 }
 
-/// Checks the documents of a rendered template; whether all of them are YAML.
+/// Checks the documents of a rendered template. Returns false if one is not valid YAML.
 fn lint_content(linter: &mut Linter, path: &str, content: &str, kube_version: (u32, u32)) -> bool {
     linter.rule(Severity::Warning, path, top_indent(content));
     for document in documents(content) {
@@ -109,7 +109,7 @@ fn top_indent(content: &str) -> Result<(), String> {
     }
 }
 
-/// The documents between lines that begin with three dashes, as Kubernetes' own tools split them.
+/// Splits the output at lines that begin with three dashes, as Kubernetes' own tools do.
 fn documents(content: &str) -> Vec<Result<String, String>> {
     let mut documents = Vec::new();
     let mut document = String::new();
@@ -133,7 +133,7 @@ fn documents(content: &str) -> Vec<Result<String, String>> {
     documents
 }
 
-/// What is read of every document.
+/// The fields that are read from every document.
 #[derive(Default)]
 struct Object {
     api_version: String,
@@ -233,7 +233,7 @@ fn list_annotations(object: &Object, content: &str) -> Result<(), String> {
     if object.kind != "List" {
         return Ok(());
     }
-    // Helm looks at the first document, whichever the list is.
+    // As in Helm, the first document is checked, even if the list is another one.
     let parsed = yaml::parse(content.as_bytes()).map_err(|error| format!("unable to parse YAML: {error}"))?;
     let items = parsed.get("items").and_then(Node::as_sequence).unwrap_or_default();
     let is_kept = |item: &Node<'_>| {

@@ -1,4 +1,4 @@
-//! Charts in .tgz archives. Nothing of an archive touches the disk.
+//! Charts in .tgz archives, which are unpacked only in memory.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::gofmt;
 
 const GZIP_MAGIC: &[u8] = b"\x1F\x8B\x08";
-/// The largest archive that is read: no larger one can unpack to something that is allowed.
+/// Maximum size of an archive: a larger one cannot unpack to an allowed size.
 const MAX_ARCHIVE_SIZE: u64 = 2 * MAX_CHART_SIZE;
-/// Headers and padding in an archive, beside the files themselves.
+/// Allowance for headers and padding in an archive, besides the files themselves.
 const OVERHEAD: u64 = 32 * 1024 * 1024;
 
-/// The bytes of an archive file, or why it is none.
+/// Reads an archive file; the error says why it is not one.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let file = std::fs::File::open(path).map_err(|error| io_error("open", path, error))?;
     let mut content = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     }))
 }
 
-/// What Go's content sniffing calls the first 512 bytes, as far as files that people mistake for charts go.
+/// Go's content sniffing of the first 512 bytes, for the files that are likely mistaken for charts.
 fn content_type(content: &[u8]) -> &'static str {
     let head = content.get(..512).unwrap_or(content);
     if head.starts_with(b"PK\x03\x04") {
@@ -50,14 +50,14 @@ fn content_type(content: &[u8]) -> &'static str {
         return "text/xml; charset=utf-8";
     }
     let binary = |byte: &u8| matches!(byte, 0..=0x08 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F);
-    // Helm pads what it sniffs with zeros, and zeros are no text.
+    // Helm pads the sniffed bytes with zeros, which are not text.
     if head.len() < 512 || head.iter().any(binary) {
         return "application/octet-stream";
     }
     "text/plain; charset=utf-8"
 }
 
-/// The files in an archive, named relative to the directory at its root.
+/// Returns the files of an archive, with names relative to its root directory.
 pub(super) fn files(content: &[u8], budget: &mut Budget) -> Result<Vec<File>, Error> {
     if !content.starts_with(GZIP_MAGIC) {
         return Err(if content.is_empty() { Error::Load("EOF".into()) } else { Error::NotGzip });
@@ -100,10 +100,10 @@ pub(super) fn files(content: &[u8], budget: &mut Budget) -> Result<Vec<File>, Er
     Ok(files)
 }
 
-/// The name of an entry without the directory at the archive's root, if it stays inside that.
+/// Returns the name of an entry relative to the archive's root directory, which it must not leave.
 fn entry_name(full_name: &str) -> Result<String, Error> {
     let refuse = |why: &str| Err(Error::Load(why.to_owned()));
-    // An archive made on Windows may have backslashes, and then they alone separate.
+    // An archive made on Windows may use backslashes, which then are the only separators.
     let delimiter = if full_name.contains('\\') { '\\' } else { '/' };
     let (first, rest) = full_name.split_once(delimiter).unwrap_or((full_name, ""));
     let name = rest.replace(delimiter, "/");
@@ -133,7 +133,7 @@ fn entry_name(full_name: &str) -> Result<String, Error> {
     Ok(name)
 }
 
-/// Go's `path.Clean` of a relative path.
+/// Go's `path.Clean`, for a relative path.
 fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

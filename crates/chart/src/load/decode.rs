@@ -1,24 +1,24 @@
-//! YAML into structs, with the rules and the error texts of Go's `encoding/json` behind sigs.k8s.io/yaml.
+//! Decodes YAML into structs, with the rules and errors of sigs.k8s.io/yaml and `encoding/json`.
 //!
-//! serde would do the decoding, but neither its leniency (numbers into strings, keys in any case) nor its errors are
-//! Go's, and Helm prints them.
+//! serde is not used because its leniency (numbers into strings, case-insensitive keys) and its errors differ from
+//! Go's, and Helm prints the errors.
 
 use std::collections::BTreeMap;
 
 use steersman_gostd::strconv;
 use steersman_yaml::Node;
 
-/// A Go struct, as errors name it.
+/// A Go struct, as error messages name it.
 pub(crate) struct Struct {
-    /// The bare name; empty for a struct without one.
+    /// Unqualified name; empty for an anonymous struct.
     pub(crate) name: &'static str,
-    /// As `%T` prints it.
+    /// Type as `%T` prints it.
     pub(crate) go_type: &'static str,
-    /// The keys it knows.
+    /// Keys of its fields.
     pub(crate) fields: &'static [&'static str],
 }
 
-/// Decodes `data`; the error is the first one met, and decoding goes on behind it.
+/// Decodes `data`. As in Go, decoding continues after an error, and the first one is returned.
 pub(crate) fn run(data: &Node<'_>, decode: impl FnOnce(&mut Decoder, &Node<'_>)) -> Result<(), String> {
     let mut decoder = Decoder { strukt: "", path: Vec::new(), error: None };
     decode(&mut decoder, data);
@@ -28,7 +28,7 @@ pub(crate) fn run(data: &Node<'_>, decode: impl FnOnce(&mut Decoder, &Node<'_>))
     }
 }
 
-/// Where decoding is, and what went wrong so far.
+/// Current position and first error of decoding.
 pub(crate) struct Decoder {
     strukt: &'static str,
     path: Vec<&'static str>,
@@ -36,7 +36,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// A struct: `each` gets the known keys in order of their names, without regard to case.
+    /// Decodes a struct: calls `each` for the known keys in order of their names, ignoring case.
     pub(crate) fn object(
         &mut self,
         data: &Node<'_>,
@@ -63,7 +63,7 @@ impl Decoder {
         self.strukt = outer;
     }
 
-    /// A list of anything; `None` for null, and `None` in it for entries that are null.
+    /// Decodes a list of any type; `None` if it is null, with `None` for null items.
     pub(crate) fn list<T>(
         &mut self,
         data: &Node<'_>,
@@ -86,7 +86,7 @@ impl Decoder {
         }
     }
 
-    /// A string; numbers and booleans become their text.
+    /// Decodes a string; numbers and booleans are converted.
     pub(crate) fn string(&mut self, data: &Node<'_>, out: &mut String) {
         match data {
             Node::Null => {}
@@ -99,7 +99,7 @@ impl Decoder {
         }
     }
 
-    /// A boolean.
+    /// Decodes a boolean.
     pub(crate) fn bool(&mut self, data: &Node<'_>, out: &mut bool) {
         match data {
             Node::Null => {}
@@ -108,7 +108,7 @@ impl Decoder {
         }
     }
 
-    /// A list of strings.
+    /// Decodes a list of strings.
     pub(crate) fn strings(&mut self, data: &Node<'_>, out: &mut Vec<String>) {
         let items = self.list(data, "[]string", |decoder, item| {
             let mut text = String::new();
@@ -118,7 +118,7 @@ impl Decoder {
         *out = items.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect();
     }
 
-    /// A map of strings.
+    /// Decodes a map of strings.
     pub(crate) fn string_map(&mut self, data: &Node<'_>, out: &mut BTreeMap<String, String>) {
         match data {
             Node::Null => out.clear(),
@@ -133,7 +133,7 @@ impl Decoder {
         }
     }
 
-    /// A time, kept as written.
+    /// Decodes a time, kept as written.
     pub(crate) fn time(&mut self, data: &Node<'_>, out: &mut String) {
         match data {
             Node::Null => {}
@@ -164,7 +164,7 @@ impl Decoder {
     }
 }
 
-/// Fails unless it is a mapping or nothing, as decoding into a Go map does.
+/// Fails unless it is a mapping or null, as when decoding into a Go map.
 pub(crate) fn check_mapping(data: &Node<'_>, go_type: &str) -> Result<(), String> {
     run(data, |decoder, data| match data {
         Node::Null | Node::Mapping(_) => {}

@@ -1,9 +1,9 @@
-//! .helmignore: which files of a directory do not belong to its chart.
+//! .helmignore: files in a chart's directory that are not part of the chart.
 
 use super::path_match::{BadPattern, path_match};
 use crate::metadata::base_name;
 
-/// The rules of a .helmignore, with those that always hold.
+/// The rules of a .helmignore, and the built-in ones.
 pub(super) struct Rules(Vec<Rule>);
 
 struct Rule {
@@ -13,10 +13,10 @@ struct Rule {
     only_directories: bool,
 }
 
-/// Most patterns are a name or a star and an ending: each file is held against each of them.
+/// A compiled pattern. Most are a name, or a star with a suffix, which match faster than a glob.
 enum Pattern {
     Literal(String),
-    /// What follows the star that the pattern starts with.
+    /// Suffix after the star that the pattern begins with.
     Ending(String),
     Glob(String),
 }
@@ -34,7 +34,7 @@ impl Pattern {
     fn matches(&self, name: &str) -> bool {
         match self {
             Self::Literal(text) => text == name,
-            // A star stops at a separator.
+            // A star does not match a separator.
             Self::Ending(ending) => {
                 name.strip_suffix(ending.as_str()).is_some_and(|start| !start.contains('/'))
             }
@@ -44,21 +44,21 @@ impl Pattern {
 }
 
 enum Scope {
-    /// The whole path from the chart's root.
+    /// Matches the whole path from the chart's root.
     Path,
-    /// The last part of the path.
+    /// Matches only the last part of the path.
     Name,
 }
 
 impl Rules {
-    /// The rules in the text of a .helmignore.
+    /// Parses a .helmignore.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let text = text.strip_prefix(super::BOM).unwrap_or(text);
         let mut rules = Self(Vec::new());
         for line in String::from_utf8_lossy(text).split('\n') {
             rules.add(line)?;
         }
-        // Files in templates/ whose name starts with a dot are never templates.
+        // Files in templates/ that begin with a dot are never templates.
         rules.add("templates/.?*")?;
         Ok(rules)
     }
@@ -80,8 +80,9 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether the file or directory at this path does not belong to the chart. The first rule that matches decides;
-    /// a negated rule ignores all that it does not match.
+    /// Whether to ignore the file or directory at this path. The first matching rule decides.
+    ///
+    /// A negated rule ignores everything that it does not match.
     pub(super) fn ignore(&self, path: &str, is_directory: bool) -> bool {
         for rule in &self.0 {
             if rule.only_directories && !is_directory {

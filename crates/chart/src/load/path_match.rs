@@ -1,14 +1,16 @@
 //! Go's `filepath.Match`.
 //!
-//! The glob crates differ in what a star, a range and a broken pattern are.
+//! The glob crates treat stars, ranges and malformed patterns differently.
 
 /// The pattern is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("syntax error in pattern")]
 pub(crate) struct BadPattern;
 
-/// Whether the whole of `name` matches: `*` is any text without `/`, `?` one character but `/`, `[a-c]` and `[^a-c]`
-/// one of a set, and a backslash takes the next character literally.
+/// Whether a pattern matches the whole name.
+///
+/// `*` matches any text without `/`, `?` one character except `/`, `[a-c]` and `[^a-c]` one of a set, and a backslash
+/// escapes the next character.
 pub(crate) fn path_match(pattern: &str, name: &str) -> Result<bool, BadPattern> {
     let mut pattern = pattern;
     let mut name = name;
@@ -16,7 +18,7 @@ pub(crate) fn path_match(pattern: &str, name: &str) -> Result<bool, BadPattern> 
         let (star, chunk, rest) = next_chunk(pattern);
         pattern = rest;
         if star && chunk.is_empty() {
-            // A trailing star takes all that is left, unless it crosses a separator.
+            // A trailing star matches the rest, unless it contains a separator.
             return Ok(!name.contains('/'));
         }
         if let Some(left) = match_chunk(chunk, name)?
@@ -29,7 +31,7 @@ pub(crate) fn path_match(pattern: &str, name: &str) -> Result<bool, BadPattern> 
             name = left;
             continue;
         }
-        // No match; the rest must still be well formed.
+        // No match, but the rest of the pattern must still be valid.
         while !pattern.is_empty() {
             let (_, chunk, rest) = next_chunk(pattern);
             pattern = rest;
@@ -56,7 +58,7 @@ fn match_after_star<'a>(chunk: &str, name: &'a str, last: bool) -> Result<Option
     Ok(None)
 }
 
-/// Whether stars come first, the text up to the next star, and the rest.
+/// Splits a pattern: whether it begins with stars, the text up to the next star, and the rest.
 fn next_chunk(pattern: &str) -> (bool, &str, &str) {
     let trimmed = pattern.trim_start_matches('*');
     let star = trimmed.len() < pattern.len();
@@ -79,7 +81,7 @@ fn next_chunk(pattern: &str) -> (bool, &str, &str) {
     (star, trimmed, "")
 }
 
-/// What is left of `name` behind the chunk; `None` if it does not start with it. The whole chunk is always checked.
+/// Returns the rest of `name` after the chunk; `None` if it does not match. The chunk is always validated completely.
 fn match_chunk<'a>(chunk: &str, name: &'a str) -> Result<Option<&'a str>, BadPattern> {
     let mut failed = false;
     let mut chunk = chunk.chars();
@@ -137,7 +139,7 @@ fn range_char(chunk: &mut std::str::Chars<'_>) -> Result<char, BadPattern> {
         Some('\\') => chunk.next().ok_or(BadPattern)?,
         Some(c) => c,
     };
-    // A set that is not closed behind this character is malformed.
+    // A set must be closed after this character.
     if chunk.as_str().is_empty() { Err(BadPattern) } else { Ok(c) }
 }
 

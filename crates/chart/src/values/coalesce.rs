@@ -1,7 +1,7 @@
-//! How a chart's values, those of its subcharts and those given come together.
+//! Coalesces the values of a chart with those of its subcharts and the user's.
 //!
-//! It works on the maps that templates will see: Helm shares parts of the `global` table between charts, so that what
-//! one chart's defaults or templates put there shows up in others, and that sharing has to be the same here.
+//! It works on the maps that templates will see. Helm shares parts of the `global` table between charts, so that what
+//! one chart's defaults or templates put there is visible in others; the sharing must be the same here.
 
 use steersman_gotemplate::{Map, Str, Value};
 
@@ -11,26 +11,26 @@ use crate::gofmt;
 
 const GLOBAL: &[u8] = b"global";
 
-/// Whether null deletes a key.
+/// Whether a null value deletes a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nulls {
-    /// Null over a default value removes the key.
+    /// A null that overrides a default removes the key.
     Delete,
-    /// Null stays, so that a later pass can delete by it.
+    /// Nulls are kept, so that a later pass can delete by them.
     Keep,
 }
 
-/// A chart as far as its values go.
+/// A chart, reduced to what coalescing needs.
 pub(crate) trait ChartValues: Copy {
-    /// Its name, or the alias it goes by.
+    /// Returns the chart's name or alias.
     fn name(&self) -> &str;
-    /// Its own values.
+    /// Returns the chart's own values.
     fn values(&self) -> &Table;
-    /// Its subcharts.
+    /// Returns the chart's subcharts.
     fn subcharts(&self) -> impl Iterator<Item = Self>;
 }
 
-/// Brings the values of a chart and its subcharts together under `given`, which is changed and wins.
+/// Coalesces a chart's values and its subcharts' into `given`, which takes precedence.
 pub(crate) fn coalesce<C: ChartValues>(
     chart: C,
     given: &Map,
@@ -40,7 +40,7 @@ pub(crate) fn coalesce<C: ChartValues>(
     Coalesce { nulls, warnings }.chart(chart, given, "")
 }
 
-/// Lays `over` on `under`, whose keys are put into it where it has none.
+/// Merges `under` into `over`, which takes precedence.
 pub(crate) fn coalesce_tables(over: &Map, under: &Map, nulls: Nulls, warnings: &mut Vec<String>) {
     Coalesce { nulls, warnings }.tables(over, under, "", nulls);
 }
@@ -74,7 +74,7 @@ impl Coalesce<'_> {
         Ok(())
     }
 
-    /// Puts the chart's own values under those given.
+    /// Merges the chart's own values into those given, which take precedence.
     fn own_values<C: ChartValues>(&mut self, chart: C, given: &Map, prefix: &str) {
         let prefix = concat(prefix, chart.name());
         for (key, default) in chart.values() {
@@ -87,7 +87,7 @@ impl Coalesce<'_> {
                 }
                 Some(Value::Map(over)) => match default {
                     super::Data::Table(under) => {
-                        // A later pass over the subchart deletes by the nulls in its table.
+                        // The later pass over the subchart deletes by the nulls in its table.
                         let is_subchart = chart.subcharts().any(|subchart| *key == *subchart.name());
                         let nulls = if is_subchart { Nulls::Keep } else { self.nulls };
                         self.tables(&over, &to_map(under), &concat(&prefix, &key.to_str_lossy()), nulls);
@@ -103,7 +103,7 @@ impl Coalesce<'_> {
         }
     }
 
-    /// Passes the globals of a chart on to a subchart. Tables in them are shared from then on.
+    /// Passes the globals of a chart to a subchart. Nested tables are shared from then on.
     fn globals(&mut self, subchart: &Map, chart: &Map, prefix: &str) {
         let table = |values: &Map, side: &str| match values.get(GLOBAL) {
             None => Ok(Map::new()),
@@ -137,10 +137,10 @@ impl Coalesce<'_> {
         subchart.insert("global", Value::Map(below));
     }
 
-    /// Puts the keys of `under` into `over` where it has none, table by table.
+    /// Adds the keys of `under` that `over` lacks, recursively.
     fn tables(&mut self, over: &Map, under: &Map, prefix: &str, nulls: Nulls) {
         let defaults = entries(under);
-        // A null on either side reaches the other: what is nothing above is nothing below.
+        // As in Helm, a null in `over` is copied to `under`.
         let nothing: Vec<Str> =
             over.borrow().iter().filter(|(_, value)| is_nil(value)).map(|(key, _)| key.clone()).collect();
         for key in &nothing {
@@ -180,7 +180,7 @@ fn is_nil(value: &Value) -> bool {
     matches!(value, Value::Nil)
 }
 
-/// The entries as they are now: the map may change while they are walked.
+/// Returns a snapshot of the entries: the map may change during iteration.
 fn entries(map: &Map) -> Vec<(Str, Value)> {
     map.borrow().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
 }

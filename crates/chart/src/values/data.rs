@@ -1,27 +1,27 @@
-//! Plain values: what a values file holds, before and after a render.
+//! Plain values, as read from values files and used outside a render.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use steersman_gotemplate::{IntType, Map, Str, Value};
 
-/// The deepest nesting that values may have.
+/// Maximum nesting of values.
 pub(crate) const MAX_DEPTH: usize = 1000;
 
 /// A table of values.
 pub type Table = BTreeMap<Str, Data>;
 
-/// A plain value, with the Go type that Helm would give it: numbers in YAML are floats, those of `--set` are integers.
+/// A plain value with its Go type in Helm: YAML numbers are floats, those of `--set` integers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Data {
-    /// Nothing; over a default value it deletes the key.
+    /// Null. If it overrides a default value, it deletes the key.
     #[default]
     Null,
     /// A boolean.
     Bool(bool),
-    /// An `int64`, as `--set` makes them.
+    /// An `int64`, from `--set`.
     Int(i64),
-    /// A `float64`, as YAML and JSON make them.
+    /// A `float64`, from YAML and JSON.
     Float(f64),
     /// A string.
     String(Str),
@@ -32,7 +32,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// The table, if it is one.
+    /// Returns the table, if it is one.
     pub fn as_table(&self) -> Option<&Table> {
         match self {
             Self::Table(table) => Some(table),
@@ -40,7 +40,7 @@ impl Data {
         }
     }
 
-    /// The text, if it is a string and UTF-8.
+    /// Returns the string, if it is one and valid UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => text.as_str(),
@@ -48,12 +48,12 @@ impl Data {
         }
     }
 
-    /// The value under a dotted path of table keys.
+    /// Returns the value at a dotted path of table keys.
     pub fn path(&self, path: &str) -> Option<&Data> {
         path.split('.').try_fold(self, |data, key| data.as_table()?.get(key.as_bytes()))
     }
 
-    /// An object as client-go decodes it: whole numbers are integers.
+    /// Converts an object as client-go decodes it: whole numbers become integers.
     pub(crate) fn unstructured(json: serde_json::Value) -> Self {
         match json {
             serde_json::Value::Number(n) => {
@@ -69,7 +69,7 @@ impl Data {
         }
     }
 
-    /// A template's value: maps are fresh, so that what templates change stays in their render.
+    /// Converts to a template value. Maps are copied, so that templates only modify those of their render.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Null => Value::Nil,
@@ -82,7 +82,7 @@ impl Data {
         }
     }
 
-    /// The plain form of a template's value. What has none (functions, structs) is nothing.
+    /// Converts from a template value. Values without a plain form (functions, structs) become null.
     fn from_value_within(value: &Value, depth: usize) -> Self {
         let Some(depth) = depth.checked_sub(1) else { return Self::Null };
         match value {
@@ -110,7 +110,7 @@ pub(crate) fn from_map(map: &Map, depth: usize) -> Table {
 }
 
 impl From<serde_json::Value> for Data {
-    /// As Go's `encoding/json` decodes: every number is a float.
+    /// Converts as Go's `encoding/json` decodes: every number becomes a float.
     fn from(json: serde_json::Value) -> Self {
         match json {
             serde_json::Value::Null => Self::Null,
@@ -126,7 +126,7 @@ impl From<serde_json::Value> for Data {
 }
 
 impl From<&Data> for serde_json::Value {
-    /// Whole floats become integers, as they do when Go writes JSON.
+    /// Converts as Go encodes JSON: whole floats become integers.
     fn from(data: &Data) -> Self {
         match data {
             Data::Null => Self::Null,
@@ -161,7 +161,7 @@ impl From<&str> for Data {
 }
 
 impl fmt::Display for Data {
-    /// What Go prints for `%v`.
+    /// Formats as `%v` in Go.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&crate::gofmt::plain(&self.to_value()))
     }

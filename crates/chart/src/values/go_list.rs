@@ -1,22 +1,22 @@
-//! What both grammars of the `--set` family share: Go's map and slice handling, with its panics told as errors.
+//! Map and slice handling shared by both `--set` grammars: as in Go, with panics as errors.
 
 use steersman_gostd::strconv;
 use steersman_gotemplate::Str;
 
 use super::{Data, Table};
 
-/// The highest list index that an expression may name.
+/// Highest list index allowed in an expression.
 const MAX_INDEX: usize = 65536;
-/// How many dots deep a key may go.
+/// Maximum number of dots in a key.
 const MAX_NAME_LEVEL: usize = 30;
-/// How many brackets may follow each other. Helm has no bound here; the stack has.
+/// Maximum number of consecutive brackets. Helm has no limit, but the stack does.
 const MAX_LIST_LEVEL: usize = 64;
 
-/// Why reading a key ended.
+/// Why parsing a key ended.
 pub(super) enum Stop {
-    /// The expression is at its end.
+    /// The end of the expression.
     End,
-    /// It is not in the grammar.
+    /// A syntax error.
     Error(String),
 }
 
@@ -28,14 +28,14 @@ impl<T: Into<String>> From<T> for Stop {
 
 pub(super) type Result<T> = std::result::Result<T, Stop>;
 
-/// Sets a key; an empty one is never set.
+/// Sets a key; an empty key is ignored.
 pub(super) fn set(table: &mut Table, key: &str, value: Data) {
     if !key.is_empty() {
         table.insert(key.into(), value);
     }
 }
 
-/// Runs `fill` on the table under `key`, made if it is not there and kept if something is put into it.
+/// Runs `fill` on the table under `key`. A new table is kept only if something is put into it.
 pub(super) fn in_table(
     table: &mut Table,
     key: &str,
@@ -67,7 +67,7 @@ pub(super) fn in_table(
     outcome
 }
 
-/// Runs `fill` on the list under `key`, made if it is not there.
+/// Runs `fill` on the list under `key`, creating it if missing.
 pub(super) fn in_list(
     table: &mut Table,
     key: &str,
@@ -83,7 +83,7 @@ pub(super) fn in_list(
     outcome
 }
 
-/// Runs `fill` on the table at an index of a list, made if something else or nothing is there.
+/// Runs `fill` on the table at a list index, replacing any other value.
 pub(super) fn in_item_table(
     list: &mut Vec<Data>,
     index: usize,
@@ -103,7 +103,7 @@ pub(super) fn in_item_table(
     set_index(list, index, Data::Table(inner))
 }
 
-/// Runs `fill` on the list at an index of a list, made if nothing is there.
+/// Runs `fill` on the list at a list index, creating it if missing.
 pub(super) fn in_item_list(
     list: &mut Vec<Data>,
     index: usize,
@@ -128,7 +128,7 @@ pub(super) fn in_item_list(
     }
 }
 
-/// Sets an index of a list, growing it with nulls.
+/// Sets a list index, growing the list with nulls.
 pub(super) fn set_index(list: &mut Vec<Data>, index: usize, value: Data) -> Result<()> {
     check_index(index)?;
     if list.len() <= index {
@@ -147,12 +147,12 @@ fn check_index(index: usize) -> Result<()> {
     Ok(())
 }
 
-/// The number between brackets.
+/// Parses the number between brackets.
 pub(super) fn index(text: &str) -> Result<i64> {
     strconv::atoi(text.as_bytes()).map_err(|error| format!("error parsing index: {error}").into())
 }
 
-/// The number as a place in a list. Helm looks at that only once it has found the list.
+/// Converts an index to a list position. As in Helm, negative ones fail only once the list has been found.
 pub(super) fn place(index: i64) -> Result<usize> {
     usize::try_from(index).map_err(|_| format!("negative {index} index not allowed").into())
 }
@@ -161,7 +161,7 @@ fn no_value_in(key: &str) -> Stop {
     format!("key map {} has no value", crate::gofmt::quote(&Str::from(key))).into()
 }
 
-/// The text of the panic that Go's type assertion ends in, which Helm catches.
+/// Builds the error of Go's failed type assertion, a panic that Helm recovers.
 fn not_convertible(data: &Data, wanted: &str) -> Stop {
     let found = match data {
         Data::Null => "nil",

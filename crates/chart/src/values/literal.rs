@@ -1,4 +1,4 @@
-//! The grammar of `--set-literal`: nothing is escaped, and all that follows the `=` is the value.
+//! Parser of `--set-literal`: no escapes, and everything after the `=` is the value.
 
 use steersman_gotemplate::Str;
 
@@ -8,7 +8,7 @@ use super::go_list::{
 use super::{Data, Table};
 use crate::gofmt;
 
-/// Parses into `table`.
+/// Parses an expression into `table`.
 pub(super) fn parse(expression: &str, table: &mut Table) -> std::result::Result<(), String> {
     let mut parser = Parser { rest: expression };
     loop {

@@ -1,4 +1,4 @@
-//! Values: files, the `--set` family, and how they come together with a chart's own.
+//! Values: files, the `--set` flags, and how they combine with a chart's own.
 
 pub(crate) mod coalesce;
 mod data;
@@ -17,22 +17,22 @@ pub use schema::FetchSchema;
 use crate::error::Error;
 use crate::yaml;
 
-/// A table of values to render a chart with. Plain data that can be shared between threads.
+/// A table of values to render a chart with; plain data that can be shared between threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values(pub Table);
 
 impl Values {
-    /// No values: the chart's own serve.
+    /// Creates an empty table: only the chart's own values apply.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The values in a YAML file, as `-f` reads it.
+    /// Parses a values file, as for `-f`.
     pub fn from_yaml(text: &[u8]) -> Result<Self, Error> {
         yaml::values(text).map(Self).map_err(Error::Values)
     }
 
-    /// The values in a JSON object; anything else has none.
+    /// Converts a JSON object; any other JSON becomes an empty table.
     pub fn from_json(json: serde_json::Value) -> Self {
         match Data::from(json) {
             Data::Table(table) => Self(table),
@@ -40,22 +40,24 @@ impl Values {
         }
     }
 
-    /// The values as a JSON object.
+    /// Converts to a JSON object.
     pub fn to_json(&self) -> serde_json::Value {
         table_to_json(&self.0)
     }
 
-    /// The values as YAML, as Helm writes them.
+    /// Formats as YAML, as Helm does.
     pub fn to_yaml(&self) -> String {
         yaml::to_string(&Data::Table(self.0.clone()))
     }
 
-    /// Lays the values of another file over these: tables merge, all else is replaced, null stays null.
+    /// Merges the values of another file over these.
+    ///
+    /// Tables merge, other values are replaced, and null stays null.
     pub fn merge(&mut self, over: Values) {
         merge_tables(&mut self.0, over.0);
     }
 
-    /// Sets as `--set` does: `a.b=1,list={x,y},c[0].d=true`.
+    /// Sets values as `--set` does: `a.b=1,list={x,y},c[0].d=true`.
     ///
     /// ```
     /// use steersman_chart::Values;
@@ -69,22 +71,22 @@ impl Values {
         strvals::parse(expression, &mut self.0).map_err(Error::Values)
     }
 
-    /// Sets as `--set-string` does: as `--set`, and every value is a string.
+    /// Sets values as `--set-string` does: as `--set`, with every value a string.
     pub fn set_string(&mut self, expression: &str) -> Result<(), Error> {
         strvals::parse_string(expression, &mut self.0).map_err(Error::Values)
     }
 
-    /// Sets as `--set-json` does: every value is JSON.
+    /// Sets values as `--set-json` does: every value is JSON.
     pub fn set_json(&mut self, expression: &str) -> Result<(), Error> {
         strvals::parse_json(expression, &mut self.0).map_err(Error::Values)
     }
 
-    /// Sets as `--set-file` does: every value is the content of a file, which `read` gives.
+    /// Sets values as `--set-file` does: every value is the content of a file, which `read` returns.
     pub fn set_file(&mut self, expression: &str, read: &mut ReadFile<'_>) -> Result<(), Error> {
         strvals::parse_file(expression, &mut self.0, read).map_err(Error::Values)
     }
 
-    /// Sets as `--set-literal` does: all that follows the first `=` is one string.
+    /// Sets a value as `--set-literal` does: everything after the first `=` is one string.
     pub fn set_literal(&mut self, expression: &str) -> Result<(), Error> {
         literal::parse(expression, &mut self.0).map_err(Error::Values)
     }

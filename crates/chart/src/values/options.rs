@@ -1,14 +1,15 @@
-//! The flags that values come from.
+//! The command line flags that set values.
 
 use super::{Data, Values};
 use crate::error::Error;
 use crate::yaml;
 
-/// Reads a file by the name that a flag gave, or says why it cannot.
+/// Reads a file by the name in a flag; the error says why it cannot be read.
 pub type ReadFile<'a> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'a;
 
-/// The values flags, each in the order given. They apply in the order of the fields, whatever their order on the
-/// command line.
+/// The values flags, each in the order given.
+///
+/// They apply in the order of the fields, regardless of their order on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct ValueOptions {
     /// `-f`, `--values`: names of YAML files.
@@ -26,7 +27,7 @@ pub struct ValueOptions {
 }
 
 impl ValueOptions {
-    /// The values that all flags give together; `read` opens the files they name.
+    /// Merges the values of all flags; `read` opens the files that they name.
     pub fn merge(&self, read: &mut ReadFile<'_>) -> Result<Values, Error> {
         let mut values = Values::new();
         for name in &self.files {

@@ -1,4 +1,4 @@
-//! The grammar of `--set`, `--set-string`, `--set-json` and `--set-file`.
+//! Parser of `--set`, `--set-string`, `--set-json` and `--set-file`.
 
 use steersman_gotemplate::Str;
 
@@ -9,17 +9,17 @@ use super::options::ReadFile;
 use super::{Data, Table};
 use crate::gofmt;
 
-/// Parses as `--set` does, into `table`.
+/// Parses a `--set` expression into `table`.
 pub(super) fn parse(expression: &str, table: &mut Table) -> std::result::Result<(), String> {
     run(expression, table, Kind::Text(&mut |text| Ok(typed(text))))
 }
 
-/// Parses as `--set-string` does.
+/// Parses a `--set-string` expression.
 pub(super) fn parse_string(expression: &str, table: &mut Table) -> std::result::Result<(), String> {
     run(expression, table, Kind::Text(&mut |text| Ok(Data::from(text))))
 }
 
-/// Parses as `--set-file` does.
+/// Parses a `--set-file` expression.
 pub(super) fn parse_file(
     expression: &str,
     table: &mut Table,
@@ -28,7 +28,7 @@ pub(super) fn parse_file(
     run(expression, table, Kind::Text(&mut |name| read(name).map(|content| Data::String(content.into()))))
 }
 
-/// Parses as `--set-json` does.
+/// Parses a `--set-json` expression.
 pub(super) fn parse_json(expression: &str, table: &mut Table) -> std::result::Result<(), String> {
     run(expression, table, Kind::Json)
 }
@@ -44,9 +44,9 @@ fn run(expression: &str, table: &mut Table, kind: Kind<'_>) -> std::result::Resu
     }
 }
 
-/// What stands after the `=`.
+/// Kind of value after the `=`.
 enum Kind<'a> {
-    /// Text up to the next comma, or a list in braces; the function gives its value.
+    /// A string up to the next comma, or a list in braces; the function converts each string.
     Text(&'a mut dyn FnMut(&str) -> std::result::Result<Data, String>),
     /// A JSON value.
     Json,
@@ -77,7 +77,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// What follows the `]` of an index.
+    /// Parses what follows the `]` of an index.
     fn item(&mut self, list: &mut Vec<Data>, i: i64, level: usize, lists: usize) -> Result<()> {
         let i = place(i)?;
         let (text, stop) = self.until(&['[', '.', '=']);
@@ -99,7 +99,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Reads what stands after the `=` and hands it to `put`.
+    /// Parses the value after the `=` and passes it to `put`.
     fn value_for(&mut self, put: impl FnOnce(Data) -> Result<()>) -> Result<()> {
         if matches!(self.kind, Kind::Json) {
             if self.blank() {
@@ -125,7 +125,7 @@ impl Parser<'_, '_> {
         put(value)
     }
 
-    /// The items up to the closing brace, and a comma behind it.
+    /// Parses items up to the closing brace, and a comma after it.
     fn list(&mut self) -> Result<Vec<Data>> {
         let mut items = Vec::new();
         loop {
@@ -154,7 +154,7 @@ impl Parser<'_, '_> {
         index(&text)
     }
 
-    /// Skips blanks; whether there is no value, which a comma or the end says.
+    /// Skips blanks. Returns true at a comma, which is consumed, or at the end: there is no value then.
     fn blank(&mut self) -> bool {
         self.rest = self.rest.trim_start_matches(gofmt::is_space);
         if self.rest.is_empty() {
@@ -167,7 +167,7 @@ impl Parser<'_, '_> {
         false
     }
 
-    /// The text before the next of `stops`, which is consumed; a backslash takes the character after it literally.
+    /// Returns the text up to the next of `stops`, which is consumed; a backslash is an escape.
     fn until(&mut self, stops: &[char]) -> (String, Option<char>) {
         let mut text = String::new();
         let mut chars = self.rest.chars();
@@ -191,12 +191,12 @@ fn no_value(key: &str, why: &str) -> Stop {
     format!("key {} has no value{why}", gofmt::quote(&Str::from(key))).into()
 }
 
-/// The value that unquoted text stands for: a boolean, null, an integer without leading zeros, else the text.
+/// Converts an unquoted value: a boolean, null, an integer without leading zeros, otherwise a string.
 fn typed(text: &str) -> Data {
     if text.eq_ignore_ascii_case("true") {
         return Data::Bool(true);
     }
-    // Go folds the long s (U+017F) to s as well.
+    // As in Go's case folding, the long s (U+017F) equals s.
     if text.eq_ignore_ascii_case("false") || text.replace('\u{17f}', "s").eq_ignore_ascii_case("false") {
         return Data::Bool(false);
     }
@@ -214,12 +214,12 @@ fn typed(text: &str) -> Data {
     Data::from(text)
 }
 
-/// The JSON value at the start of `text`, and what follows it.
+/// Parses the JSON value at the start of `text`, and returns it with the rest.
 fn json_prefix(text: &str) -> Result<(Data, &str)> {
     let (json, rest) = text.split_at(json_end(text));
     let value = steersman_yaml::json::from_slice(json.as_bytes()).map_err(|error| {
         match error.to_string().as_str() {
-            // Go's stream decoder, which Helm uses here, has other words for it.
+            // Helm uses Go's stream decoder here, which has another message.
             "unexpected end of JSON input" => "unexpected EOF".to_owned(),
             other => other.to_owned(),
         }
@@ -227,7 +227,7 @@ fn json_prefix(text: &str) -> Result<(Data, &str)> {
     Ok((value.into(), rest))
 }
 
-/// Where the JSON value at the start of `text` ends, which is on no account before its error.
+/// Returns the end of the JSON value at the start of `text`, at least up to its first error.
 fn json_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let start = text.len() - text.trim_start().len();
@@ -261,7 +261,7 @@ fn json_end(text: &str) -> usize {
     at
 }
 
-/// Where a number ends; one that breaks off ends behind the byte that is wrong.
+/// Returns the end of a number; for an incomplete one, the position after the wrong byte.
 fn number_end(bytes: &[u8], start: usize) -> usize {
     let is = |at: usize, wanted: &[u8]| bytes.get(at).is_some_and(|byte| wanted.contains(byte));
     let digits = |mut at: usize| {

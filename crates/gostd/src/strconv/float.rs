@@ -1,20 +1,22 @@
-//! Floats to text.
+//! Formatting floats.
 //!
-//! The digits come from Rust's own formatting, which is shortest or correctly rounded as Go's is; the layout is ours.
+//! The digits come from Rust's formatting, which is shortest or correctly rounded as Go's is; the layout is ours.
 
 use std::fmt::{Arguments, LowerExp};
 use std::io::Write as _;
 use std::str::FromStr;
 
-/// Go's `strconv.FormatFloat`: `verb` is one of `b e E f g G x X`; `precision` is `None` for the fewest digits that
-/// read back as the same number; `single` formats as a `float32`.
+/// Go's `strconv.FormatFloat`.
+///
+/// `verb` is one of `b e E f g G x X`; `precision` is `None` for the fewest digits that parse back to the same number;
+/// `single` formats as a `float32`.
 pub fn format_float(value: f64, verb: u8, precision: Option<usize>, single: bool) -> String {
     let mut out = Vec::new();
     append_float(&mut out, value, verb, precision, single);
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Appends what [`format_float`] gives.
+/// Appends the result of [`format_float`].
 pub fn append_float(out: &mut Vec<u8>, value: f64, verb: u8, precision: Option<usize>, single: bool) {
     if value.is_nan() {
         return out.extend_from_slice(b"NaN");
@@ -74,7 +76,7 @@ fn general(out: &mut Vec<u8>, value: f64, verb: u8, precision: Option<usize>, si
     digits.plain_form(out, usize::try_from(decimals).unwrap_or(0));
 }
 
-/// No float has more significant digits than this, nor more decimals.
+/// Upper bound on the significant digits, and on the decimals, of any float.
 const MOST_DIGITS: usize = 1100;
 
 /// Decimal digits `0.d1d2d3... * 10^point`, without trailing zeros; none for zero.
@@ -105,11 +107,11 @@ impl Digits {
         Self::from_exponent_form(buffer.get(..end).unwrap_or_default())
     }
 
-    /// The fewest digits that read back as the same number.
+    /// Returns the fewest digits that parse back to the same number.
     fn shortest<F: LowerExp + FromStr + PartialEq>(value: F) -> Self {
         let shortest = Self::written(format_args!("{value:e}"));
-        // Where two decimals are equally near, Rust takes the upper and Go the even one, as exact formatting does.
-        // Fewer digits than these have no such neighbours.
+        // Where two decimals are equally near, Rust picks the upper one and Go the even one, as exact formatting does.
+        // Shorter results have no such neighbours.
         let Some(decimals @ 6..) = shortest.len.checked_sub(1) else { return shortest };
         let exact = format!("{value:.decimals$e}");
         if exact.parse().is_ok_and(|parsed: F| parsed == value) {
@@ -119,9 +121,9 @@ impl Digits {
         }
     }
 
-    /// Digits rounded to so many decimals.
+    /// Returns the digits rounded to `decimals` decimals.
     fn fixed(value: f64, decimals: usize, single: bool) -> Self {
-        // The magnitude tells how many significant digits that is, give or take the carry of a rounding.
+        // The magnitude determines the number of significant digits, except for a carry from rounding.
         let point = Self::new(value, Some(17), single).point;
         if value == 0.0 {
             return Self::new(value, None, single);
@@ -129,7 +131,7 @@ impl Digits {
         let wanted = point.saturating_add(isize::try_from(decimals.min(MOST_DIGITS)).unwrap_or(isize::MAX));
         match usize::try_from(wanted) {
             Ok(count @ 1..) => Self::new(value, Some(count), single),
-            // Less than one digit remains: it rounds to zero or to one unit of the last decimal.
+            // Less than one digit is left: the value rounds to zero or to one unit of the last decimal.
             Ok(0) => {
                 let exact = Self::new(value, Some(MOST_DIGITS), single);
                 let text = exact.text.get(..exact.len).unwrap_or_default();
@@ -143,7 +145,7 @@ impl Digits {
         Self { text: [0; MOST_DIGITS + 8], len: 0, point: 0 }
     }
 
-    /// One unit at the place just above the first digit of a number with this point.
+    /// Returns one unit of the place above the first digit of a number with this point.
     fn one(point: isize) -> Self {
         let mut digits = Self::zero();
         if let Some(first) = digits.text.first_mut() {
@@ -154,7 +156,7 @@ impl Digits {
         digits
     }
 
-    /// From Rust's `1.5e-7`.
+    /// Parses Rust's exponent form, such as `1.5e-7`.
     fn from_exponent_form(form: &[u8]) -> Self {
         let mut digits = Self::zero();
         let mut parts = form.split(|&b| b == b'e');
@@ -179,7 +181,7 @@ impl Digits {
         self.text.get(..self.len).unwrap_or_default()
     }
 
-    /// How many digits stand behind the decimal point.
+    /// Returns the number of digits after the decimal point.
     fn decimals(&self) -> usize {
         usize::try_from(isize::try_from(self.len).unwrap_or(0) - self.point).unwrap_or(0)
     }
@@ -222,7 +224,7 @@ impl Digits {
     }
 }
 
-/// The mantissa and the power of two of a float's last place.
+/// Returns the mantissa and the binary exponent of a float's last place.
 fn parts(value: f64, single: bool) -> (u64, i64, u32) {
     let (bits, mantissa_bits, bias) = if single {
         #[expect(clippy::cast_possible_truncation, reason = "the value came from a float32")]

@@ -1,4 +1,4 @@
-//! Go's `strconv`: numbers to text and back, and quoting, with Go's error texts.
+//! Go's `strconv`: parsing and formatting numbers, and quoting, with Go's error messages.
 
 mod float;
 mod parse;

@@ -1,20 +1,20 @@
-//! Numbers and booleans from text.
+//! Parsing numbers and booleans.
 
 use super::quote::quote;
 
-/// A text that is not the number asked for; displays as Go's `strconv.NumError` does.
+/// Error for an invalid number; displays as Go's `strconv.NumError` does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("strconv.{function}: parsing {}: {kind}", quote(.input))]
 pub struct NumError {
     /// Go's name of the function, such as `ParseInt`.
     pub function: &'static str,
-    /// The text.
+    /// The input.
     pub input: Vec<u8>,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub kind: NumErrorKind,
 }
 
-/// What is wrong with a number.
+/// Why a number is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NumErrorKind {
     /// It is not a number.
@@ -23,7 +23,7 @@ pub enum NumErrorKind {
     /// It is a number that the type cannot hold.
     #[error("value out of range")]
     Range,
-    /// The base asked for is neither 0 nor from 2 to 36.
+    /// The base is neither 0 nor between 2 and 36.
     #[error("invalid base {0}")]
     Base(u32),
 }
@@ -114,7 +114,7 @@ fn signed(text: &[u8], base: u32, bits: u32) -> Result<i64, NumErrorKind> {
     Ok(if negative { 0i64.wrapping_sub_unsigned(magnitude) } else { magnitude.cast_signed() })
 }
 
-/// Whether every underscore stands between digits, a base prefix counting as a digit.
+/// Whether every underscore is between digits; a base prefix counts as a digit.
 fn underscores_fit(text: &[u8]) -> bool {
     let text = match text {
         [b'-' | b'+', rest @ ..] => rest,
@@ -154,7 +154,7 @@ fn float(text: &[u8]) -> Result<f64, NumErrorKind> {
     let value = match plain.as_slice() {
         [b'0', b'x' | b'X', rest @ ..] if !rest.is_empty() => hexadecimal(rest)?,
         decimal => {
-            // Rust reads "inf" and "nan" too, and those were handled above.
+            // Rust also parses "inf" and "nan", which were handled above.
             let numeric = decimal.iter().all(|b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
             let text = std::str::from_utf8(decimal).ok().filter(|_| numeric).ok_or(NumErrorKind::Syntax)?;
             if text.starts_with(['+', '-']) {
@@ -178,7 +178,9 @@ fn special(text: &[u8]) -> Option<f64> {
     (sign.is_none() && name.eq_ignore_ascii_case(b"nan")).then_some(f64::NAN)
 }
 
-/// A hexadecimal float without sign and `0x`: digits, at most one point, and a mandatory power of two.
+/// Parses a hexadecimal float without sign and `0x`.
+///
+/// Digits, at most one point, and a mandatory binary exponent.
 fn hexadecimal(text: &[u8]) -> Result<f64, NumErrorKind> {
     let mut mantissa = 0u64;
     let mut lost = false;
@@ -212,12 +214,14 @@ fn hexadecimal(text: &[u8]) -> Result<f64, NumErrorKind> {
     if !digits || power.is_empty() || !power.iter().all(u8::is_ascii_digit) {
         return Err(NumErrorKind::Syntax);
     }
-    // Beyond some thousands the result is zero or infinite whatever the digits.
+    // Beyond a few thousand, the result is zero or infinite whatever the digits.
     let power = power.iter().fold(0i64, |e, d| if e < 100_000 { e * 10 + i64::from(d - b'0') } else { e });
     Ok(scale(mantissa, lost, exponent + sign * power))
 }
 
-/// `mantissa * 2^exponent`, rounded to nearest even; `lost` says that non-zero digits follow the mantissa.
+/// Returns `mantissa * 2^exponent`, rounded to nearest even.
+///
+/// `lost` is whether non-zero digits follow the mantissa.
 fn scale(mantissa: u64, lost: bool, exponent: i64) -> f64 {
     if mantissa == 0 {
         return 0.0;
@@ -242,7 +246,7 @@ fn scale(mantissa: u64, lost: bool, exponent: i64) -> f64 {
     };
     let up = rest > half || (rest == half && (lost || kept & 1 == 1));
     let rounded = kept + u64::from(up);
-    // Both factors are exact and so is each product but an overflow to infinity.
+    // Both factors are exact, and so is each product unless it overflows to infinity.
     let unit = exponent + i64::from(drop);
     #[expect(clippy::cast_precision_loss, reason = "at most 53 bits are set")]
     let value = rounded as f64;

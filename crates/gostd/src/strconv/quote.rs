@@ -2,7 +2,7 @@
 
 use crate::unicode::{self, RUNE_ERROR};
 
-/// The double-quoted Go literal of these bytes, such as `"a\n\xff"`.
+/// Formats bytes as a double-quoted Go literal, such as `"a\n\xff"`.
 pub fn quote(text: impl AsRef<[u8]>) -> String {
     quoted(text.as_ref(), false)
 }
@@ -12,7 +12,7 @@ pub fn quote_to_ascii(text: impl AsRef<[u8]>) -> String {
     quoted(text.as_ref(), true)
 }
 
-/// Appends what [`quote`] gives, or [`quote_to_ascii`] if `ascii`.
+/// Appends the result of [`quote`], or of [`quote_to_ascii`] if `ascii`.
 pub fn append_quote(out: &mut Vec<u8>, text: &[u8], ascii: bool) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -34,7 +34,7 @@ pub fn append_quote_rune(out: &mut Vec<u8>, c: char, ascii: bool) {
     out.push(b'\'');
 }
 
-/// Whether the text can stand unchanged between back-quotes on one line.
+/// Whether the string can be written verbatim between backquotes on one line.
 pub fn can_backquote(text: &[u8]) -> bool {
     unicode::chars(text).all(|(c, raw)| match raw.len() {
         1 => c != RUNE_ERROR && c != '`' && c != '\x7f' && (c >= ' ' || c == '\t'),
@@ -42,7 +42,7 @@ pub fn can_backquote(text: &[u8]) -> bool {
     })
 }
 
-/// The bytes that a Go literal in `"`, `` ` `` or `'` stands for; `None` if it is not one.
+/// Returns the value of a Go literal in `"`, `` ` `` or `'`; `None` if it is not one.
 pub fn unquote(literal: &[u8]) -> Option<Vec<u8>> {
     let (&quote, rest) = literal.split_first()?;
     if quote == b'`' {
@@ -71,7 +71,9 @@ pub fn unquote(literal: &[u8]) -> Option<Vec<u8>> {
     (rest.len() == 1).then_some(out)
 }
 
-/// The first character or escaped byte of a literal's body, whether it is a character rather than a byte, and the rest.
+/// Decodes the first character or escape of a literal's body.
+///
+/// Returns its value, whether it is a character rather than a byte, and the rest.
 pub fn unquote_char(body: &[u8], quote: u8) -> Option<(u32, bool, &[u8])> {
     let (&first, rest) = body.split_first()?;
     if first == quote {

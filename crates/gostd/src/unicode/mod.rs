@@ -1,13 +1,15 @@
-//! UTF-8 and character classes as Go sees them.
+//! UTF-8 and character classes as in Go.
 //!
-//! The tables are our own because every crate that offers general categories follows a newer Unicode than Go does.
+//! The tables are our own because the crates with general categories follow a newer Unicode than Go.
 
 mod tables;
 
-/// What Go decodes bytes that are not UTF-8 to.
+/// Character that Go decodes an invalid byte to.
 pub const RUNE_ERROR: char = '\u{FFFD}';
 
-/// The first character and its width in bytes; an invalid byte is [`RUNE_ERROR`] of width 1. `None` at the end.
+/// Decodes the first character: the character and its width in bytes; `None` at the end.
+///
+/// An invalid byte is [`RUNE_ERROR`] of width 1.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<(char, usize)> {
     let first = *bytes.first()?;
@@ -22,7 +24,7 @@ pub fn decode(bytes: &[u8]) -> Option<(char, usize)> {
     Some(decoded.map_or((RUNE_ERROR, 1), |c| (c, width)))
 }
 
-/// The last character and its width in bytes, as [`decode`] gives the first.
+/// Decodes the last character, with its width in bytes, as [`decode`] does the first.
 #[must_use]
 pub fn decode_last(bytes: &[u8]) -> Option<(char, usize)> {
     (2..=4.min(bytes.len()))
@@ -36,7 +38,7 @@ pub fn decode_last(bytes: &[u8]) -> Option<(char, usize)> {
         })
 }
 
-/// The characters in order, each with the bytes it was decoded from.
+/// Returns the characters in order, each with the bytes it was decoded from.
 pub fn chars(bytes: &[u8]) -> impl Iterator<Item = (char, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -47,7 +49,7 @@ pub fn chars(bytes: &[u8]) -> impl Iterator<Item = (char, &[u8])> {
     })
 }
 
-/// Bytes as text, each byte that is not UTF-8 replaced by one [`RUNE_ERROR`].
+/// Converts bytes to a string, replacing each byte that is not UTF-8 by a [`RUNE_ERROR`].
 #[must_use]
 pub fn to_utf8_lossy(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
@@ -67,7 +69,7 @@ pub fn map(bytes: &[u8], mut mapping: impl FnMut(char) -> char) -> Vec<u8> {
     out
 }
 
-/// Number of characters, each invalid byte counting as one.
+/// Returns the number of characters; each invalid byte counts as one.
 #[must_use]
 pub fn count(bytes: &[u8]) -> usize {
     if bytes.is_ascii() { bytes.len() } else { chars(bytes).count() }
@@ -78,7 +80,7 @@ pub fn push(out: &mut Vec<u8>, c: char) {
     out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Go's `unicode.ToLower`: one character to one, where Rust may give several.
+/// Go's `unicode.ToLower`: maps to one character, where Rust may return several.
 #[must_use]
 pub fn to_lower(c: char) -> char {
     match c {
@@ -87,7 +89,7 @@ pub fn to_lower(c: char) -> char {
     }
 }
 
-/// Go's `unicode.ToUpper`: one character to one, where Rust may give several.
+/// Go's `unicode.ToUpper`: maps to one character, where Rust may return several.
 #[must_use]
 pub fn to_upper(c: char) -> char {
     match c {

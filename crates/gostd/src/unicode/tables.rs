@@ -1,4 +1,4 @@
-//! Ranges of non-ASCII code points (first, last), as Unicode 15.0 classes them, which is the version Go 1.26 carries.
+//! Ranges of non-ASCII code points (first, last) by class, from Unicode 15.0, the version of Go 1.26.
 
 /// Letters, marks, numbers, punctuation and symbols: what Go calls printable.
 pub(super) const PRINT: &[(u32, u32)] = &[

@@ -1,4 +1,4 @@
-//! Comparisons.
+//! Comparison functions.
 
 use super::BYTES_PER_COST;
 use crate::budget::{Budget, Exceeded, Limits};
@@ -9,7 +9,7 @@ use crate::value::{Kind, Value};
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// What Go's templates compare values by.
+/// Basic kinds by which Go's templates compare values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Basic {
     Bool,
@@ -18,7 +18,7 @@ enum Basic {
     Float,
     String,
     Uint,
-    /// Nothing that has an order or simple equality.
+    /// Any other kind, which has neither an order nor simple equality.
     Other,
 }
 
@@ -41,7 +41,7 @@ fn incompatible(a: &Value, b: &Value) -> CallError {
 /// The template function `eq` with two arguments.
 ///
 /// # Errors
-/// If the two cannot be compared, with Go's text.
+/// If the two are not comparable, with Go's message.
 pub fn equal(a: &Value, b: &Value) -> Result<bool, CallError> {
     if let (Value::String(a), Value::String(b)) = (a, b) {
         return Ok(a == b);
@@ -111,7 +111,7 @@ fn is_nil(value: &Value) -> bool {
     }
 }
 
-/// The template function `eq`: whether the first equals any of the others.
+/// The template function `eq`: whether `first` equals any of the others.
 pub(super) fn any_equal(first: &Value, rest: &[Rv]) -> Result<bool, CallError> {
     if rest.is_empty() {
         return Err(CallError::new("missing argument for comparison"));
@@ -127,7 +127,7 @@ pub(super) fn any_equal(first: &Value, rest: &[Rv]) -> Result<bool, CallError> {
 /// The template function `lt`.
 ///
 /// # Errors
-/// If the two have no order, with Go's text.
+/// If the two have no order, with Go's message.
 pub fn less(a: &Value, b: &Value) -> Result<bool, CallError> {
     const BAD_TYPE: &str = "invalid type for comparison";
     if basic(a) == Basic::Other || basic(b) == Basic::Other {
@@ -154,16 +154,16 @@ pub fn deep_equal(a: &Value, b: &Value) -> bool {
     deep_equal_within(&Budget::new(unlimited), a, b).unwrap_or(false)
 }
 
-/// As [`deep_equal`], with its cost charged.
+/// As [`deep_equal`], charging for its cost.
 ///
 /// # Errors
-/// If the budget is used up or interrupted.
+/// If the budget is exhausted or interrupted.
 pub fn deep_equal_within(budget: &Budget, a: &Value, b: &Value) -> Result<bool, Exceeded> {
     Comparison { visited: HashSet::new(), budget }.equal(a, b)
 }
 
 struct Comparison<'a> {
-    /// The addresses of lists and maps that are known to be equal, or are being compared.
+    /// Address pairs of lists and maps already found equal, or being compared.
     visited: HashSet<(usize, usize)>,
     budget: &'a Budget,
 }
@@ -217,7 +217,7 @@ impl Comparison<'_> {
         })
     }
 
-    /// Whether all pairs are equal, one level further down.
+    /// Whether all pairs are equal, compared one level deeper.
     fn all<'v>(&mut self, pairs: impl Iterator<Item = (&'v Value, &'v Value)>) -> Result<bool, Exceeded> {
         for (a, b) in pairs {
             self.budget.charge_cost(1)?;

@@ -3,7 +3,7 @@
 use crate::str::Str;
 use steersman_gostd::unicode;
 
-/// Escapes text for HTML, attribute values included; `None` if that is more than `limit` bytes.
+/// Escapes a string for HTML, attribute values included; `None` if the result exceeds `limit` bytes.
 pub(super) fn html(text: Str, limit: usize) -> Option<Str> {
     if !text.iter().any(|b| b"'\"&<>\0".contains(b)) {
         return Some(text);
@@ -26,7 +26,7 @@ pub(super) fn html(text: Str, limit: usize) -> Option<Str> {
     Some(out.into())
 }
 
-/// Escapes text for a JavaScript string literal; `None` if that is more than `limit` bytes.
+/// Escapes a string for a JavaScript string literal; `None` if the result exceeds `limit` bytes.
 pub(super) fn js(text: Str, limit: usize) -> Option<Str> {
     let mut out = Vec::with_capacity(text.len() + 16);
     let mut rest: &[u8] = &text;
@@ -53,7 +53,7 @@ pub(super) fn js(text: Str, limit: usize) -> Option<Str> {
     Some(out.into())
 }
 
-/// Escapes text for a URL's query; `None` if that is more than `limit` bytes.
+/// Escapes a string for a URL query; `None` if the result exceeds `limit` bytes.
 pub(super) fn url_query(text: Str, limit: usize) -> Option<Str> {
     let mut out = Vec::with_capacity(text.len() + 16);
     for byte in text.iter() {

@@ -6,7 +6,7 @@ use crate::func::CallError;
 use crate::str::Str;
 use crate::value::{Kind, List, Object, UintType, Value};
 
-/// An integer that is a good index up to `limit`, which is included.
+/// Converts an index to an offset of at most `limit`.
 fn position(index: &Rv, limit: usize) -> Result<usize, CallError> {
     let held = index.value.underlying();
     let position = match held.as_ref() {
@@ -27,7 +27,7 @@ fn position(index: &Rv, limit: usize) -> Result<usize, CallError> {
         .ok_or_else(|| CallError::new(format!("index out of range: {position}")))
 }
 
-/// `index x 1 2 3` is `x[1][2][3]`.
+/// Built-in `index`: `index x 1 2 3` is `x[1][2][3]`.
 pub(super) fn index(item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
     if matches!(item.value, Value::Nil) {
         return Err(CallError::new("index of untyped nil"));
@@ -79,13 +79,13 @@ fn is_nil_pointer(object: &dyn Object) -> bool {
     object.kind() == Kind::Ptr && !object.truth()
 }
 
-/// The type that a pointer points to, or else the type.
+/// Returns the pointee's type name for a pointer, otherwise the value's own.
 fn pointee(value: &Value) -> &str {
     let name = value.type_str();
     if value.kind() == Kind::Ptr { name.strip_prefix('*').unwrap_or(name) } else { name }
 }
 
-/// `slice x 1 2` is `x[1:2]`.
+/// Built-in `slice`: `slice x 1 2` is `x[1:2]`.
 pub(super) fn slice(budget: &Budget, item: &Rv, indexes: &[Rv]) -> Result<Rv, CallError> {
     let held = item.value.underlying();
     let len = match held.as_ref() {
@@ -128,7 +128,7 @@ pub(super) fn slice(budget: &Budget, item: &Rv, indexes: &[Rv]) -> Result<Rv, Ca
     }))
 }
 
-/// `len x`.
+/// Built-in `len`.
 pub(super) fn length(item: &Rv) -> Result<Value, CallError> {
     let held = item.value.underlying();
     let len = match held.as_ref() {
@@ -145,7 +145,7 @@ pub(super) fn length(item: &Rv) -> Result<Value, CallError> {
     Ok(Value::int(i64::try_from(len).unwrap_or(i64::MAX)))
 }
 
-/// `call f 1 2`. No [`Value`] is a function: this only says so.
+/// Built-in `call`. Always fails, as no [`Value`] is a function.
 pub(super) fn call(callee: &str, function: &Rv, _args: &[Rv]) -> Result<Rv, CallError> {
     Err(match &function.value {
         Value::Nil => CallError::new("call of nil"),

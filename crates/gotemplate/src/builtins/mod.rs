@@ -1,4 +1,4 @@
-//! The functions that every template has.
+//! Built-in functions, which every template has.
 
 mod compare;
 mod escape;
@@ -12,7 +12,7 @@ use crate::str::Str;
 use crate::value::Value;
 pub use compare::{deep_equal, deep_equal_within, equal, less};
 
-/// Go's own functions.
+/// Go's built-in template functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Builtin {
     And,
@@ -67,7 +67,7 @@ impl Builtin {
         ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
-    /// How many arguments it takes, and whether it takes more.
+    /// Returns the minimum number of arguments, and whether it is variadic.
     pub(crate) fn arity(self) -> (usize, bool) {
         match self {
             Self::And | Self::Call | Self::Eq | Self::Index | Self::Or | Self::Slice | Self::Printf => {
@@ -79,7 +79,7 @@ impl Builtin {
         }
     }
 
-    /// The signature of those that print their arguments.
+    /// Returns the signature of a function that prints its arguments; `None` for the others.
     pub(crate) fn printing(self) -> Option<Signature> {
         match self {
             Self::Printf => Some(Signature { params: &[Type::String], variadic: Some(Type::Any) }),
@@ -91,7 +91,7 @@ impl Builtin {
     }
 }
 
-/// Calls one of those that print, charging for the text.
+/// Calls a function that prints its arguments, and charges for the output.
 pub(crate) fn print(builtin: Builtin, budget: &Budget, args: &[Value]) -> Result<Value, CallError> {
     let limit = budget.remaining_memory();
     let printed = match (builtin, args) {
@@ -116,10 +116,12 @@ pub(crate) fn print(builtin: Builtin, budget: &Budget, args: &[Value]) -> Result
     Ok(Value::String(text))
 }
 
-/// How many bytes are compared for a cost of 1.
+/// Bytes compared for a cost of 1.
 const BYTES_PER_COST: usize = 512;
 
-/// Calls any other, with at least as many arguments as it takes; `callee` is how `call` names what it calls.
+/// Calls a function that does not print. It needs at least its minimum number of arguments.
+///
+/// `callee` is the function's name in errors of `call`.
 pub(crate) fn call(builtin: Builtin, callee: &str, budget: &Budget, args: &[Rv]) -> Result<Rv, CallError> {
     let Some((first, rest)) = args.split_first() else { return Ok(Rv::INVALID) };
     let second = rest.first().unwrap_or(&Rv::INVALID);
@@ -149,7 +151,7 @@ pub(crate) fn call(builtin: Builtin, callee: &str, budget: &Budget, args: &[Rv])
     Ok(Rv::concrete(Value::Bool(truth)))
 }
 
-/// What `reflect.Value.String` gives.
+/// Go's `reflect.Value.String`.
 pub(crate) fn value_string(value: &Rv) -> String {
     match value.value.underlying().as_ref() {
         Value::String(text) => text.to_string(),

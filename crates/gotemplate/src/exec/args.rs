@@ -1,4 +1,4 @@
-//! Arguments: from expressions to the types that functions declare.
+//! Arguments: expressions evaluated and converted to the types that functions declare.
 
 use super::{Result, Rv, State};
 use crate::ast::{Expr, ExprId, ExprKind, Node};
@@ -6,7 +6,7 @@ use crate::func::Type;
 use crate::value::{FloatType, IntType, Kind, ListType, MapType, UintType, Value};
 
 impl<'a, H> State<'a, H> {
-    /// The value of an argument for a parameter of this type.
+    /// Evaluates an argument for a parameter of this type.
     pub(super) fn typed_arg(&mut self, dot: &Rv, ty: Type, id: ExprId) -> Result<Value> {
         let expr = self.unit.expr(id);
         self.at(Node::Expr(expr));
@@ -16,7 +16,7 @@ impl<'a, H> State<'a, H> {
         }
     }
 
-    /// The value of an argument for a built-in function, which takes any.
+    /// Evaluates an argument for a built-in function, which takes any type.
     pub(super) fn reflected_arg(&mut self, dot: &Rv, id: ExprId) -> Result<Rv> {
         let expr = self.unit.expr(id);
         self.at(Node::Expr(expr));
@@ -109,7 +109,7 @@ impl<'a, H> State<'a, H> {
     }
 }
 
-/// A value as the type, if Go lets it be assigned; else the value again.
+/// Converts a value to `ty` if Go lets it be assigned; otherwise returns the value as the error.
 fn assign(value: Value, ty: Type) -> std::result::Result<Value, Value> {
     let fits = match (&value, ty) {
         (Value::List(list), Type::ListAny) if list.ty().elem == Type::Any => {
@@ -151,7 +151,7 @@ fn assign(value: Value, ty: Type) -> std::result::Result<Value, Value> {
         }
         (other, Type::Named(name)) => {
             let have = other.type_str();
-            // A pointer also serves where what it points to is wanted.
+            // A pointer is also accepted where its pointee's type is wanted.
             have == name || (other.kind() == Kind::Ptr && have.strip_prefix('*') == Some(name))
         }
         _ => false,

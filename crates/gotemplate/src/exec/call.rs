@@ -8,12 +8,12 @@ use crate::func::{Call, CallError, CallFailure, Func, Signature, Type};
 use crate::set::ExecError;
 use crate::value::Value;
 
-/// The longest message that is wrapped into another: an endless recursion ends thousands of calls deep.
+/// Longest error message that is wrapped further: endless recursion fails thousands of calls deep.
 const MAX_MESSAGE: usize = 256 << 10;
-/// How many bytes of text a function reads for a cost of 1.
+/// Bytes of string arguments that a function reads for a cost of 1.
 const BYTES_PER_COST: usize = 64;
 
-/// The cost of reading text arguments.
+/// Returns the cost of reading string arguments.
 fn reading_cost(args: &[Value]) -> usize {
     let size = |arg: &Value| match arg {
         Value::String(text) | Value::Bytes(text) => text.len(),
@@ -88,7 +88,7 @@ impl<'a, H> State<'a, H> {
         self.at(node);
         let CallFailure { message, inner, exceeded } = failed.into_parts();
         let mut error = match inner {
-            // Each of many levels would repeat what all those below it say.
+            // Wrapped further, the message would grow at every level of the recursion.
             Some(mut inner) if message.len() > MAX_MESSAGE => {
                 inner.message = message;
                 inner
@@ -109,7 +109,7 @@ impl<'a, H> State<'a, H> {
         Err(error)
     }
 
-    /// The error of printing at the present node.
+    /// Builds the error of a failed print at the current node.
     pub(super) fn call_error(&self, failed: CallError) -> Box<ExecError> {
         let CallFailure { message, exceeded, .. } = failed.into_parts();
         let mut error = self.fail(message);
@@ -129,7 +129,7 @@ impl<'a, H> State<'a, H> {
         Ok(())
     }
 
-    /// Evaluates arguments onto the stack, and says where they begin.
+    /// Evaluates the arguments onto the stack and returns the index of the first.
     fn push_args(
         &mut self,
         dot: &Rv,
@@ -193,7 +193,7 @@ impl<'a, H> State<'a, H> {
         }
     }
 
-    /// `and` and `or`, which evaluate no more arguments than they need.
+    /// Evaluates `and` or `or`, which stop at the first argument that decides the result.
     fn short_circuit(&mut self, dot: &Rv, until: bool, args: &'a [ExprId], last: Option<Rv>) -> Result<Rv> {
         let mut value = Rv::INVALID;
         for (i, arg) in args.iter().enumerate() {
@@ -210,7 +210,7 @@ impl<'a, H> State<'a, H> {
         Ok(last.unwrap_or(value))
     }
 
-    /// Unsets the variables that an expression declares, because it is skipped.
+    /// Unsets the variables that a skipped expression declares.
     fn forget(&mut self, id: ExprId) {
         match &self.unit.expr(id).kind {
             ExprKind::Chain { node, .. } => self.forget(*node),

@@ -8,7 +8,7 @@ use crate::value::{Kind, Value};
 use steersman_gostd::strconv;
 
 impl<'a, H> State<'a, H> {
-    /// The value of a pipeline, which its variables then have.
+    /// Evaluates a pipeline and sets its variables to the result.
     pub(super) fn pipeline(&mut self, dot: &Rv, pipe: &'a Pipe) -> Result<Rv> {
         self.at(Node::Pipe(pipe));
         let Some((first, rest)) = pipe.cmds.split_first() else { return Ok(Rv::INVALID) };
@@ -22,7 +22,7 @@ impl<'a, H> State<'a, H> {
         Ok(value)
     }
 
-    /// The value of a command, which takes the value of the one before as its last argument.
+    /// Evaluates a command; `last`, the previous command's value, becomes its final argument.
     fn command(&mut self, dot: &Rv, cmd: &'a Cmd, last: Option<Rv>) -> Result<Rv> {
         let Some((&first, args)) = cmd.args.split_first() else { return Ok(Rv::INVALID) };
         let expr = self.unit.expr(first);
@@ -65,7 +65,7 @@ impl<'a, H> State<'a, H> {
         Err(self.fail(format_args!("can't give argument to non-function {shown}")))
     }
 
-    /// A number where any type would do.
+    /// Returns a number constant with its default type, for places that accept any type.
     pub(super) fn ideal(&self, number: &Number, text: &str) -> Result<Rv> {
         Ok(Rv::concrete(match number.ideal {
             Ideal::Complex(re, im) => Value::Complex(re, im),
@@ -75,7 +75,7 @@ impl<'a, H> State<'a, H> {
         }))
     }
 
-    /// The value of an expression that is no constant; `None` if it is one.
+    /// Evaluates an expression; `None` if it is a constant.
     pub(super) fn operand(&mut self, dot: &Rv, expr: &'a Expr<H>) -> Result<Option<Rv>> {
         let value = match &expr.kind {
             ExprKind::Dot => dot.clone(),
@@ -121,7 +121,7 @@ impl<'a, H> State<'a, H> {
     ) -> Result<Rv> {
         self.at(Node::Expr(expr));
         let slot = match slots {
-            // All but the rarest variables have one place, which is set.
+            // Nearly every variable has exactly one slot, and it is set.
             [slot] => Some(*slot),
             _ => self.live_slot(slots),
         };
@@ -136,7 +136,7 @@ impl<'a, H> State<'a, H> {
         self.fields(dot, &value, expr, fields, args, last)
     }
 
-    /// `.X.Y.Z`, the last of which gets the arguments if it is a method.
+    /// Evaluates `.X.Y.Z`. The arguments are for the last name, if it is a method.
     fn fields(
         &mut self,
         dot: &Rv,

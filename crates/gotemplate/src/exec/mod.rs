@@ -13,24 +13,24 @@ use crate::str::Str;
 use crate::value::{Kind, Value};
 use steersman_gostd::strconv;
 
-/// A value as Go's `reflect.Value` has it: possibly none at all, possibly seen through an `interface {}`.
+/// A value as Go's `reflect.Value` represents it: it may be invalid, or seen through an `interface {}`.
 ///
-/// The difference shows in error messages, and between a missing value and a nil one.
+/// The distinction shows in error messages, and separates a missing value from a nil one.
 #[derive(Clone)]
 pub(crate) struct Rv {
     pub(crate) value: Value,
     seen: Seen,
 }
 
-/// How a value is seen. As wide as a word, because a narrower one would leave padding, and copying that is slow.
+/// How a value is seen. Word-sized, because a smaller field would leave padding that is slow to copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 enum Seen {
-    /// As it is; nil is then Go's invalid value.
+    /// The value itself; nil then is Go's invalid value.
     Plainly,
     /// As an element of type `interface {}`.
     ThroughInterface,
-    /// As a field of what a pointer points to: Go can take its address.
+    /// As a field behind a pointer, so that Go can take its address.
     InPlace,
 }
 
@@ -41,19 +41,19 @@ impl Rv {
         Self { value, seen: Seen::Plainly }
     }
 
-    /// What a container whose elements have this type holds.
+    /// Returns an element of a container with this element type.
     pub(crate) fn element(value: Value, ty: Type) -> Self {
         let seen = if ty == Type::Any { Seen::ThroughInterface } else { Seen::Plainly };
         Self { value, seen }
     }
 
-    /// What a function or field gave: nil can only have come as an interface.
+    /// Returns the result of a function or field; nil can only be a nil interface.
     pub(crate) fn result(value: Value) -> Self {
         let seen = if matches!(value, Value::Nil) { Seen::ThroughInterface } else { Seen::Plainly };
         Self { value, seen }
     }
 
-    /// What a field of a struct behind a pointer holds.
+    /// Returns the field of a struct behind a pointer.
     pub(crate) fn in_place(value: Value) -> Self {
         let seen = if matches!(value, Value::Nil) { Seen::ThroughInterface } else { Seen::InPlace };
         Self { value, seen }
@@ -63,7 +63,7 @@ impl Rv {
         self.seen == Seen::ThroughInterface
     }
 
-    /// What an interface holds, which is nothing if that is nil.
+    /// Unwraps an interface; a nil interface becomes the invalid value.
     fn unwrapped(mut self) -> Self {
         if self.is_interface() {
             self.seen = Seen::Plainly;
@@ -75,13 +75,13 @@ impl Rv {
         self.is_interface() || !matches!(self.value, Value::Nil)
     }
 
-    /// Go's name of its type.
+    /// Returns the name of the Go type.
     pub(crate) fn type_name(&self) -> &str {
         if self.is_interface() { "interface {}" } else { self.value.type_str() }
     }
 }
 
-/// How a list of statements ended.
+/// How the execution of a list of statements ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -91,10 +91,10 @@ enum Flow {
 
 type Result<T> = std::result::Result<T, Box<ExecError>>;
 
-/// What a template that calls another takes of the stack, roughly.
+/// Approximate stack use of a template that calls another.
 const STACK_PER_CALL: usize = 1 << 10;
 
-/// Executes a template of a set that carries its [`Budget`].
+/// Executes a template of a set within `budget`.
 pub(crate) fn execute<H>(
     set: &Set<H>,
     budget: &Budget,
@@ -132,15 +132,15 @@ struct State<'a, H> {
     out: &'a mut Vec<u8>,
     template: &'a Template<H>,
     unit: &'a Unit<H>,
-    /// Where execution is, for error messages. It moves as Go's does, which is not always where one would look.
+    /// Current node, for error messages. Follows Go, which does not always move it to the obvious place.
     node: Option<Node<'a, H>>,
     /// The variables of all templates being executed; `None` where a declaration was skipped.
     vars: Vec<Option<Rv>>,
-    /// Where those of this template begin.
+    /// Index in `vars` where those of this template begin.
     base: usize,
     /// Arguments of the calls being prepared, the innermost last.
     args: Vec<Value>,
-    /// The same for built-in functions, which tell a nil from nothing.
+    /// Arguments of built-in functions, which distinguish nil from the invalid value.
     reflected: Vec<Rv>,
 }
 
@@ -162,14 +162,14 @@ impl<'a, H> State<'a, H> {
         }
     }
 
-    /// Adds the present node to the way that an error took.
+    /// Appends the current node to the error's frames.
     fn add_frame(&self, error: &mut ExecError) {
         if error.frames.len() < ExecError::MAX_FRAMES {
             error.frames.push(self.frame());
         }
     }
 
-    /// An error at the present node.
+    /// Builds an error at the current node.
     #[cold]
     #[inline(never)]
     fn fail(&self, what: impl std::fmt::Display) -> Box<ExecError> {
@@ -185,7 +185,7 @@ impl<'a, H> State<'a, H> {
         Box::new(ExecError { message, frames: vec![frame], exceeded: None })
     }
 
-    /// The error of a limit that was met at the present node.
+    /// Builds the error of a limit that was exceeded at the current node.
     #[cold]
     #[inline(never)]
     fn exceed(&self, limit: Exceeded) -> Box<ExecError> {
@@ -226,7 +226,7 @@ impl<'a, H> State<'a, H> {
         }
     }
 
-    /// The first of these slots that is set.
+    /// Returns the first of these slots that is set.
     fn live_slot(&self, slots: &[usize]) -> Option<usize> {
         slots.iter().copied().find(|slot| matches!(self.vars.get(self.base + slot), Some(Some(_))))
     }
@@ -276,7 +276,7 @@ impl<'a, H> State<'a, H> {
         Ok(Flow::Next)
     }
 
-    /// A nested list, which may be deep.
+    /// Executes a nested list; nesting can be deep.
     fn body(&mut self, dot: &Rv, list: ListId) -> Result<Flow> {
         crate::stack::grow(|| self.list(dot, list))
     }
@@ -287,8 +287,9 @@ impl<'a, H> State<'a, H> {
         Ok(())
     }
 
-    /// Prints `{{ .x }}` without copying it, if that is a string in a map: the commonest action by far.
-    /// False if it is anything else, and then nothing was done.
+    /// Prints `{{ .x }}` without copying it if `.x` is a string in a map, by far the most common action.
+    ///
+    /// Returns false, having done nothing, in every other case.
     fn print_field(&mut self, dot: &Rv, pipe: &'a Pipe) -> Result<bool> {
         let ([], [Cmd { args, .. }]) = (&*pipe.decls, &*pipe.cmds) else { return Ok(false) };
         let [arg] = &**args else { return Ok(false) };
@@ -373,7 +374,7 @@ impl<'a, H> State<'a, H> {
             }
             Value::Map(map) => {
                 let elem = map.ty().elem;
-                // The body may change the map: Go, too, goes over the entries as they are now.
+                // The body may change the map. Go also iterates over the entries present at the start.
                 let size = map.len() * size_of::<(Str, Value)>();
                 self.charge_memory(size)?;
                 let entries: Vec<(Str, Value)> =
@@ -393,7 +394,7 @@ impl<'a, H> State<'a, H> {
         match (ran, branch.else_list) {
             (Some(()), _) | (None, None) => Ok(Flow::Next),
             (None, Some(list)) => match self.body(dot, list)? {
-                // Go lets this range take a break out of its else branch, but not a continue.
+                // A break in the else branch ends this range in Go; a continue belongs to the outer range.
                 Flow::Break => Ok(Flow::Next),
                 flow => Ok(flow),
             },
@@ -408,7 +409,7 @@ impl<'a, H> State<'a, H> {
         Ok(())
     }
 
-    /// Runs the body for each item; `None` if there was none.
+    /// Runs the body for each item. Returns `None` if there are no items.
     fn iterate(&mut self, branch: &'a Branch, items: impl Iterator<Item = (Rv, Rv)>) -> Result<Option<()>> {
         let pipe = self.unit.pipe(branch.pipe);
         let mut ran = None;
@@ -451,7 +452,7 @@ impl<'a, H> State<'a, H> {
             Some(pipe) => self.pipeline(dot, self.unit.pipe(pipe))?,
             None => Rv::INVALID,
         };
-        // Recursion holds the variables and the stack of every level.
+        // Charged because recursion keeps the variables and the stack of every level.
         let size = STACK_PER_CALL + template.slots * size_of::<Option<Rv>>();
         self.charge_memory(size)?;
         self.budget.enter();

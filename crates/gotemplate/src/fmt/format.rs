@@ -1,22 +1,22 @@
-//! Reading a format: verbs, flags, widths, precisions and argument indexes.
+//! Parsing a format: verbs, flags, widths, precisions and argument indexes.
 
 use super::{Fault, Layout, Printer};
 use crate::value::Value;
 use steersman_gostd::unicode;
 
-/// Widths, precisions and argument indexes beyond this are refused.
+/// Widths, precisions and argument indexes above this are rejected.
 const MAX_NUMBER: i64 = 1_000_000;
 
-/// Where reading a format stands.
+/// Position while parsing a format.
 struct Cursor<'a> {
     format: &'a [u8],
     at: usize,
     args: &'a [Value],
-    /// The next operand.
+    /// Index of the next operand.
     arg: usize,
     /// Whether an index such as `[3]` was used anywhere.
     reordered: bool,
-    /// Whether the indexes of this verb were good so far.
+    /// Whether the indexes of this verb were valid so far.
     good_index: bool,
 }
 
@@ -43,7 +43,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Prints what one `%...` asks for; false if the format ends within it.
+    /// Prints one `%...` directive. Returns false if the format ends within it.
     fn verb(&mut self, cursor: &mut Cursor<'_>) -> Result<bool, Fault> {
         cursor.good_index = true;
         self.layout = Layout::default();
@@ -136,7 +136,7 @@ impl Printer<'_> {
         self.text(what);
     }
 
-    /// `%!(EXTRA string=hi, int=3)`.
+    /// Writes the error for unused operands: `%!(EXTRA string=hi, int=3)`.
     fn extra(&mut self, args: &[Value]) -> Result<(), Fault> {
         self.layout = Layout::default();
         (self.sharp_v, self.plus_v) = (false, false);
@@ -163,7 +163,7 @@ impl Cursor<'_> {
         self.format.get(self.at).copied()
     }
 
-    /// A decimal number, if there is one. One that is too large ends the format.
+    /// Parses a decimal number, if there is one. One that is too large ends the format.
     fn number(&mut self) -> Option<usize> {
         let mut number = None;
         while let Some(digit @ b'0'..=b'9') = self.peek() {
@@ -178,7 +178,7 @@ impl Cursor<'_> {
         number.and_then(|n| usize::try_from(n).ok())
     }
 
-    /// Reads `[3]`, if there is one, and makes that the next operand. False if there is none or it does not parse.
+    /// Parses an index such as `[3]` and makes that the next operand. Returns false if it is missing or malformed.
     fn index(&mut self) -> bool {
         if self.peek() != Some(b'[') {
             return false;
@@ -206,7 +206,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// The next operand as a width or precision, if it is an integer of moderate size.
+    /// Takes the next operand as a width or precision; `None` unless an integer within [`MAX_NUMBER`].
     fn int(&mut self) -> Option<i64> {
         let arg = self.args.get(self.arg)?;
         self.arg += 1;

@@ -8,31 +8,31 @@ use crate::str::Str;
 use crate::value::{Kind, Value};
 use steersman_gostd::fmt::Layout;
 
-/// No text is printed longer than this unless told otherwise: a small template can ask for more memory than there is.
+/// Default limit on printed output: a small template can request more memory than exists.
 const MAX_BYTES: usize = 256 << 20;
 
-/// No error shows more of a value than this.
+/// Longest rendering of a value in an error message.
 const MAX_SHOWN: usize = 1 << 20;
 
-/// Values nested deeper than this are taken to contain themselves. Go overflows its stack on those.
+/// Values nested deeper than this are assumed to contain themselves. Go overflows its stack on those.
 const MAX_DEPTH: usize = 10_000;
 
 /// Go's `fmt.Sprintf`.
 ///
 /// # Errors
-/// If a value contains itself or the text outgrows 256 MiB.
+/// If a value contains itself or the output exceeds 256 MiB.
 pub fn sprintf(format: &[u8], args: &[Value]) -> Result<Str, CallError> {
     sprintf_within(MAX_BYTES, format, args)
 }
 
-/// As [`sprintf`], failing beyond so many bytes.
+/// As [`sprintf`], failing if the output exceeds `limit` bytes.
 pub(crate) fn sprintf_within(limit: usize, format: &[u8], args: &[Value]) -> Result<Str, CallError> {
     let mut out = Vec::with_capacity(format.len() + 16 * args.len());
     Printer::new(&mut out, limit).printf(format, args)?;
     Ok(out.into())
 }
 
-/// Go's `fmt.Sprint`: a space goes between operands when neither is a string.
+/// Go's `fmt.Sprint`: adds a space between operands when neither is a string.
 ///
 /// # Errors
 /// As [`sprintf`].
@@ -40,7 +40,7 @@ pub fn sprint(args: &[Value]) -> Result<Str, CallError> {
     sprint_within(MAX_BYTES, args)
 }
 
-/// As [`sprint`], failing beyond so many bytes.
+/// As [`sprint`], failing if the output exceeds `limit` bytes.
 pub(crate) fn sprint_within(limit: usize, args: &[Value]) -> Result<Str, CallError> {
     if let [Value::String(text)] = args {
         return Ok(text.clone());
@@ -50,7 +50,7 @@ pub(crate) fn sprint_within(limit: usize, args: &[Value]) -> Result<Str, CallErr
     Ok(out.into())
 }
 
-/// As [`sprint`], but as templates print: nil is `<no value>`, and a pointer is what it points to.
+/// As [`sprint`], but as templates print: nil as `<no value>`, and a pointer as its pointee.
 pub(crate) fn sprint_indirect(limit: usize, args: &[Value]) -> Result<Str, CallError> {
     if let [Value::String(text)] = args {
         return Ok(text.clone());
@@ -75,7 +75,7 @@ pub fn sprintln(args: &[Value]) -> Result<Str, CallError> {
     sprintln_within(MAX_BYTES, args)
 }
 
-/// As [`sprintln`], failing beyond so many bytes.
+/// As [`sprintln`], failing if the output exceeds `limit` bytes.
 pub(crate) fn sprintln_within(limit: usize, args: &[Value]) -> Result<Str, CallError> {
     let mut out = Vec::new();
     let mut printer = Printer::new(&mut out, limit);
@@ -89,7 +89,7 @@ pub(crate) fn sprintln_within(limit: usize, args: &[Value]) -> Result<Str, CallE
     Ok(out.into())
 }
 
-/// What `%v` prints.
+/// Formats a value as `%v` does.
 ///
 /// # Errors
 /// As [`sprintf`].
@@ -97,7 +97,7 @@ pub fn format_value(value: &Value) -> Result<Str, CallError> {
     sprint(std::slice::from_ref(value))
 }
 
-/// Appends what `%v` prints.
+/// Appends a value formatted as `%v` does.
 ///
 /// # Errors
 /// As [`sprintf`].
@@ -109,19 +109,19 @@ pub fn append_value(out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
     Ok(())
 }
 
-/// As [`append_value`], failing beyond so many bytes.
+/// As [`append_value`], failing if the output exceeds `limit` bytes.
 pub(crate) fn append_within(limit: usize, out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
     Ok(Printer::new(out, limit).arg(value, 'v')?)
 }
 
-/// Appends what templates print of a value that is not nil: as [`append_value`], but a pointer is what it points to.
+/// Appends a non-nil value as templates print it: as [`append_value`], but a pointer as its pointee.
 pub(crate) fn append_indirect(limit: usize, out: &mut Vec<u8>, value: &Value) -> Result<(), CallError> {
     let mut printer = Printer::new(out, limit);
     printer.indirect = true;
     Ok(printer.arg(value, 'v')?)
 }
 
-/// What `%v` prints of what a value points to, for error messages.
+/// Formats a value, a pointer as its pointee, with `%v` for error messages.
 pub(crate) fn indirect_text(value: &Value) -> String {
     let mut out = Vec::new();
     match append_indirect(MAX_SHOWN, &mut out, value) {
@@ -130,7 +130,7 @@ pub(crate) fn indirect_text(value: &Value) -> String {
     }
 }
 
-/// What `%VERB` prints of a value handed over as a `reflect.Value`, which text/template's own errors do.
+/// Formats a value passed as a `reflect.Value`, as text/template's own errors do, with the given verb.
 pub(crate) fn reflected(value: &Value, verb: char) -> String {
     let mut out = Vec::new();
     match Printer::new(&mut out, MAX_SHOWN).reflected(value, verb) {
@@ -157,10 +157,10 @@ impl From<Fault> for CallError {
     }
 }
 
-/// The state of one printing, as one verb's flags are applied to all that is inside a value.
+/// State of one print; the flags of one verb apply to everything inside a value.
 struct Printer<'a> {
     out: &'a mut Vec<u8>,
-    /// Where the text begins, for the limit on its size.
+    /// Start of the output, for the limit on its size.
     start: usize,
     limit: usize,
     layout: Layout,
@@ -168,9 +168,9 @@ struct Printer<'a> {
     sharp_v: bool,
     /// `%+v`.
     plus_v: bool,
-    /// Inside `%!d(...)`, where `String` methods are not called.
+    /// Whether this is inside `%!d(...)`, where `String` methods are not called.
     erroring: bool,
-    /// Whether a pointer at the top is printed as what it points to.
+    /// Whether a top-level pointer is printed as its pointee.
     indirect: bool,
 }
 

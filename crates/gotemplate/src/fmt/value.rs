@@ -1,4 +1,4 @@
-//! Printing one value under one verb.
+//! Printing one value with one verb.
 
 use super::{Fault, MAX_DEPTH, Printer};
 use crate::str::Str;
@@ -32,7 +32,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Lets a `String` or `Error` method print the value, if it has one and the verb allows it.
+    /// Prints the value with its `String` or `Error` method, if it has one and the verb allows it.
     fn methods(&mut self, object: &dyn Object, value: &Value, verb: char) -> Result<bool, Fault> {
         if self.erroring {
             return Ok(false);
@@ -58,7 +58,7 @@ impl Printer<'_> {
         self.held(value, value, verb, depth)
     }
 
-    /// Prints what a value holds; complaints about the verb name the value itself, whose type may be a named one.
+    /// Prints the value held. Errors about the verb name `value`, whose type may be a named one.
     fn held(&mut self, held: &Value, value: &Value, verb: char, depth: usize) -> Result<(), Fault> {
         match held {
             // Only an empty interface inside a slice, map or struct gets here.
@@ -97,7 +97,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Goes one level down, unless that is too deep.
+    /// Descends one level, or fails if that is too deep.
     fn guarded(
         &mut self,
         print: impl FnOnce(&mut Self) -> Result<(), Fault>,
@@ -202,7 +202,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Hexadecimal with or without `0x`, whatever the flags say.
+    /// Writes hexadecimal with or without `0x`, regardless of the flags.
     fn address(&mut self, bits: u64, prefix: bool) {
         let layout = super::Layout { sharp: prefix, ..self.layout };
         layout.integer(self.out, Integer { negative: false, magnitude: bits, bits }, 'x');
@@ -315,7 +315,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// `%!d(string=hi)`.
+    /// Writes the error for a verb that does not fit: `%!d(string=hi)`.
     fn bad_verb(&mut self, value: &Value, verb: char) -> Result<(), Fault> {
         self.text("%!");
         unicode::push(self.out, verb);

@@ -1,15 +1,15 @@
-//! Template text to tokens.
+//! Lexer: template text to tokens.
 
 use steersman_gostd::strconv;
 use steersman_gostd::unicode;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The text is wrong; [`Lexer::error`] says how.
+    /// Invalid input; [`Lexer::error`] has the message.
     Error,
     Bool,
-    /// A character that means nothing but in error messages, or the comma of a range.
+    /// A character that is only valid as the comma of a range; otherwise it appears in error messages.
     Char,
     CharConstant,
     Complex,
@@ -81,7 +81,7 @@ impl Kind {
     }
 }
 
-/// A token, where it begins, and its text.
+/// A token: kind, position, source text and line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'a> {
     pub(super) kind: Kind,
@@ -91,7 +91,7 @@ pub(super) struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// How error messages show it.
+    /// Formats the token for error messages.
     pub(super) fn describe(&self) -> String {
         match self.kind {
             Kind::Eof => "EOF".into(),
@@ -110,22 +110,22 @@ const RIGHT_DELIM: &[u8] = b"}}";
 const LEFT_COMMENT: &[u8] = b"/*";
 const RIGHT_COMMENT: &[u8] = b"*/";
 
-/// Cuts template text into tokens, one at a time.
+/// Splits template text into tokens, one at a time.
 pub(super) struct Lexer<'a> {
-    /// The whole text.
+    /// The complete input.
     source: &'a [u8],
-    /// The same, or nothing after an error.
+    /// The same, or empty after an error.
     input: &'a [u8],
     pos: usize,
-    /// Where the current token begins, and on which line.
+    /// Position where the current token begins, and the line.
     start: usize,
     line: usize,
     paren_depth: usize,
     inside_action: bool,
-    /// Whether `break` and `continue` are keywords: not if functions have those names.
+    /// Whether `break` and `continue` are keywords: false if functions have these names.
     pub(super) break_ok: bool,
     pub(super) continue_ok: bool,
-    /// What the last [`Kind::Error`] token stands for.
+    /// Message of the last [`Kind::Error`] token.
     pub(super) error: String,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A part of the text.
+    /// Returns a range of the input.
     pub(super) fn slice(&self, range: std::ops::Range<usize>) -> &'a [u8] {
         self.source.get(range).unwrap_or_default()
     }
@@ -158,7 +158,7 @@ impl<'a> Lexer<'a> {
         self.input.get(self.pos..).unwrap_or_default()
     }
 
-    /// The next character and its width; `None` at the end.
+    /// Returns the next character and its width; `None` at the end.
     fn peek(&self) -> Option<(char, usize)> {
         unicode::decode(self.rest())
     }
@@ -192,7 +192,7 @@ impl<'a> Lexer<'a> {
         token
     }
 
-    /// Text up to the next action, comments skipped.
+    /// Lexes text up to the next action, skipping comments.
     fn text(&mut self) -> Token<'a> {
         loop {
             let rest = self.rest();
@@ -219,7 +219,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The opening of an action; `None` if it was a comment, which is past then.
+    /// Lexes the opening of an action; `None` if it was a comment, which is skipped.
     fn left_delim(&mut self) -> Option<Token<'a>> {
         self.pos += LEFT_DELIM.len();
         let marker = if has_left_trim(self.rest()) { 2 } else { 0 };
@@ -248,7 +248,7 @@ impl<'a> Lexer<'a> {
         None
     }
 
-    /// Passes a closing delimiter and the white space that it trims.
+    /// Skips a closing delimiter and the white space that it trims.
     fn close(&mut self, trim: bool) {
         self.pos += RIGHT_DELIM.len() + if trim { 2 } else { 0 };
         if trim {
@@ -326,7 +326,7 @@ impl<'a> Lexer<'a> {
         token
     }
 
-    /// A run of spaces, the last of which may belong to a closing delimiter that trims.
+    /// Lexes a run of spaces, except one that belongs to a trimming closing delimiter.
     fn space(&mut self) -> Token<'a> {
         let rest = self.rest();
         self.pos += rest.iter().take_while(|b| is_space(**b)).count();
@@ -389,7 +389,7 @@ impl<'a> Lexer<'a> {
         if self.at_terminator() { self.emit(kind) } else { self.bad_character() }
     }
 
-    /// Whether what follows may follow an identifier: `$x+2` is refused.
+    /// Whether the next character may follow an identifier: `$x+2` is rejected.
     fn at_terminator(&self) -> bool {
         match self.peek() {
             None | Some((' ' | '\t' | '\r' | '\n' | '.' | ',' | '|' | ':' | ')' | '(', _)) => true,
@@ -420,7 +420,7 @@ impl<'a> Lexer<'a> {
         self.pos += rest.iter().take_while(|b| valid(**b)).count();
     }
 
-    /// Roughly a number: what is not one after all, strconv refuses later.
+    /// Scans roughly a number; strconv later rejects what is not one.
     fn scan_number(&mut self) -> bool {
         self.accept(b"+-");
         let mut base = 10;
@@ -453,7 +453,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// What `%#U` prints of a character.
+/// Formats a character as `%#U` does.
 fn show(c: char) -> String {
     let code = u32::from(c);
     if unicode::is_print(c) { format!("U+{code:04X} '{c}'") } else { format!("U+{code:04X}") }
@@ -472,7 +472,7 @@ fn has_left_trim(after: &[u8]) -> bool {
     matches!(after, [b'-', space, ..] if is_space(*space))
 }
 
-/// Whether this is a closing delimiter and, if so, whether it trims.
+/// Returns whether a closing delimiter trims; `None` if there is none here.
 fn right_delim(rest: &[u8]) -> Option<bool> {
     match rest {
         [b'}', b'}', ..] => Some(false),
@@ -485,7 +485,7 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::find(text, wanted)
 }
 
-/// The length without trailing spaces, tabs and line ends. `trim_ascii_end` would take form feeds too.
+/// Returns the length without trailing spaces, tabs and line breaks. `trim_ascii_end` would drop form feeds too.
 fn trimmed_len(text: &[u8]) -> usize {
     text.iter().rposition(|b| !is_space(*b)).map_or(0, |last| last + 1)
 }

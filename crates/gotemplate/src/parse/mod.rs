@@ -1,4 +1,4 @@
-//! Template text to [`Template`]s.
+//! Parser: template text to [`Template`]s.
 
 mod lex;
 mod number;
@@ -19,13 +19,13 @@ use scope::Scope;
 use steersman_gostd::strconv;
 use steersman_gostd::unicode;
 
-/// How deeply control structures may nest, each `else if` being a level. Go sets no bound; nothing real comes near.
+/// Maximum nesting of control structures; each `else if` is a level. Go has no limit, but no real template comes near.
 const MAX_NESTING: usize = 10_000;
 
-/// What a value on the heap takes beside its size.
+/// Overhead of a heap allocation beyond its size.
 const BOX: usize = 24;
 
-/// Parses a text into the templates that it defines, itself among them, each name once.
+/// Parses a source text into its templates, itself and those that it defines, each name once.
 pub(crate) fn parse<H>(
     funcs: &Funcs<H>,
     budget: Option<&Budget>,
@@ -55,23 +55,23 @@ pub(crate) fn parse<H>(
     Ok(drafts.into_iter().map(finish).collect())
 }
 
-/// What the parsers of a text and of the templates defined in it have in common.
+/// State shared by the parsers of a source text and of the templates defined in it.
 struct Shared<'a, H> {
     name: &'a str,
     funcs: &'a Funcs<H>,
-    /// What the nodes are charged to.
+    /// Budget charged for the nodes.
     budget: Option<&'a Budget>,
     lexer: Lexer<'a>,
     lists: Vec<Box<[Stmt]>>,
     pipes: Vec<Pipe>,
     exprs: Vec<Expr<H>>,
     drafts: Vec<Draft>,
-    /// Where in `drafts` each name is.
+    /// Index in `drafts` by name.
     names: HashMap<Str, usize>,
     nesting: usize,
 }
 
-/// A template whose unit is not complete yet.
+/// A template that has no unit yet, as the unit is still incomplete.
 struct Draft {
     name: Str,
     root: ListId,
@@ -83,23 +83,23 @@ struct Draft {
 /// The parser of one template.
 struct Parser<'s, 'a, H> {
     shared: &'s mut Shared<'a, H>,
-    /// Tokens read ahead. The first is the latest that was read, whose line error messages name.
+    /// Lookahead tokens. The first is the last one lexed; error messages name its line.
     tokens: [Token<'a>; 3],
     peeked: usize,
     scope: Scope<'a>,
-    /// The line that the action being parsed began on; 0 outside of one.
+    /// Line where the current action began; 0 outside actions.
     action_line: usize,
     range_depth: usize,
     paren_depth: usize,
 }
 
-/// What ends a list of statements.
+/// Keyword that ends a list of statements.
 enum Ending {
     End,
     Else,
 }
 
-/// A statement, or what ends a list of them.
+/// A statement, or the end of a list.
 enum Item {
     Stmt(Stmt),
     Ending(Ending),
@@ -114,7 +114,7 @@ impl Ending {
     }
 }
 
-/// Which control structure is being parsed.
+/// Kind of the control structure being parsed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Control {
     If,
@@ -160,7 +160,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
         self.peeked += 1;
     }
 
-    /// Puts back a token, the latest being put back already.
+    /// Puts back `first` and the latest token, which is still in place.
     fn backup2(&mut self, first: Token<'a>) {
         self.tokens[1] = first;
         self.peeked = 2;
@@ -206,9 +206,9 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
         })
     }
 
-    /// Charges for a node, and for the variables that were looked through for it.
+    /// Charges for a node and for the variable lookups it took.
     fn charge(&self, bytes: usize) -> Result<(), ParseError> {
-        /// How many variables are looked through for a cost of 1.
+        /// Variables searched for a cost of 1.
         const VARIABLES_PER_COST: usize = 16;
         let Some(budget) = self.shared.budget else { return Ok(()) };
         let cost = 2 + self.scope.len() / VARIABLES_PER_COST;
@@ -237,7 +237,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
 
     // Templates.
 
-    /// The text itself: statements and definitions up to its end.
+    /// Parses the top level: statements and definitions up to the end.
     fn main(mut self) -> Result<(), ParseError> {
         let mut stmts = Vec::new();
         while self.peek().kind != Kind::Eof {
@@ -258,7 +258,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
         self.add(name, stmts)
     }
 
-    /// A `define`, whose keyword is past.
+    /// Parses a `define`, after its keyword.
     fn definition(mut self) -> Result<(), ParseError> {
         const CONTEXT: &str = "define clause";
         let token = self.next_non_space();
@@ -271,7 +271,8 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
         self.add(name, stmts)
     }
 
-    /// Keeps a template, unless that name has a body already: then both having one is an error.
+    /// Adds a template. If the name is already defined, a blank definition gives way to the other; two bodies are an
+    /// error.
     fn add(mut self, name: Str, stmts: Vec<Stmt>) -> Result<(), ParseError> {
         let empty = stmts.iter().all(|stmt| self.is_blank(stmt));
         let known = self.shared.names.get(&name).copied();
@@ -307,7 +308,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
 
     // Statements.
 
-    /// Statements up to the `end` or `else` that belongs to what is around them.
+    /// Parses statements up to the `end` or `else` of the enclosing control structure.
     fn item_list(&mut self) -> Result<(Vec<Stmt>, Ending), ParseError> {
         let mut stmts = Vec::new();
         while self.peek_non_space().kind != Kind::Eof {
@@ -341,7 +342,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
             Kind::Break => self.jump("{{break}}", Stmt::Break)?,
             Kind::Continue => self.jump("{{continue}}", Stmt::Continue)?,
             Kind::Else => {
-                // "else if" and "else with" are left for the control structure to take up.
+                // "else if" and "else with" are parsed by the control structure.
                 if !matches!(self.peek_non_space().kind, Kind::If | Kind::With) {
                     self.expect(Kind::RightDelim, "else")?;
                 }
@@ -374,7 +375,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
         Ok(stmt)
     }
 
-    /// `if`, `range` or `with`, whose keyword is past, up to its `end`.
+    /// Parses an `if`, `range` or `with` after its keyword, up to its `end`.
     fn control(&mut self, control: Control) -> Result<Branch, ParseError> {
         if self.shared.nesting >= MAX_NESTING {
             return self.error("max nesting depth exceeded");
@@ -392,7 +393,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
         self.range_depth += usize::from(control == Control::Range);
         let (list, ending) = self.item_list()?;
         self.range_depth -= usize::from(control == Control::Range);
-        // What the body declared is gone when the else branch runs, though Go's parser lets that name it.
+        // The body's declarations are out of scope in the else branch, though Go's parser accepts their names there.
         self.scope.leave_body(inside);
         let else_list = match ending {
             Ending::End => None,
@@ -420,7 +421,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
         }
     }
 
-    /// A `block`, whose keyword is past: a definition and a call of it in one.
+    /// Parses a `block` after its keyword: a definition and a call of it in one.
     fn block(&mut self) -> Result<Stmt, ParseError> {
         const CONTEXT: &str = "block clause";
         let token = self.next_non_space();
@@ -440,7 +441,7 @@ impl<'s, 'a, H> Parser<'s, 'a, H> {
         Ok(Stmt::Template(TemplateCall { pos: token.pos, name, pipe: Some(pipe) }))
     }
 
-    /// A `template`, whose keyword is past.
+    /// Parses a `template` after its keyword.
     fn template_call(&mut self) -> Result<Stmt, ParseError> {
         const CONTEXT: &str = "template clause";
         let token = self.next_non_space();
@@ -490,7 +491,7 @@ mod tests {
         (Arc::clone(&templates[0].unit), budget)
     }
 
-    /// What the nodes of a text hold: themselves, and what each of them has on the heap.
+    /// Returns the memory that the nodes of a source text hold, heap allocations included.
     fn size(unit: &Unit<()>) -> usize {
         let names = |names: &[Box<str>]| -> usize {
             names.iter().map(|name| size_of::<Box<str>>() + name.len() + BOX).sum()
@@ -537,7 +538,7 @@ mod tests {
             "{{$x := 0}}{{and 1 ($x := 2)}}{{$x}}{{$x = 3}}",
         ] {
             let (unit, budget) = parsed(text);
-            // An `end` or `else` is charged as the statement that it could have been, but not kept.
+            // An `end` or `else` is charged as the statement it could have been, but not kept.
             let endings = text.matches("{{end}}").count() + text.matches("{{else").count();
             let nested = text.matches("{{else if").count();
             let charged = budget.memory() + nested * size_of::<Stmt>();
@@ -555,7 +556,7 @@ mod tests {
         let last = |count: usize| cost(&(declared(count) + "{{.}}")) - cost(&declared(count));
         assert_eq!(last(6), 6);
         assert_eq!(last(7), 9);
-        // Each variable counts by its name and by its place.
+        // Each variable counts twice: its name and its declaration.
         assert_eq!(last(39), 6 + 3 * (2 * 40 / 16));
         assert_eq!(last(40), 6 + 3 * (2 * 41 / 16));
     }

@@ -1,4 +1,4 @@
-//! Number constants, which have every Go type that can hold them.
+//! Number constants, each convertible to every Go type that can hold it.
 
 use steersman_gostd::strconv;
 
@@ -8,25 +8,25 @@ pub(crate) struct Number {
     pub(crate) int: Option<i64>,
     pub(crate) uint: Option<u64>,
     pub(crate) float: Option<f64>,
-    /// What it is where any type would do.
+    /// Its value where no type is required.
     pub(crate) ideal: Ideal,
 }
 
-/// A number constant where no type is asked for: its spelling decides.
+/// A number constant where no type is required; its spelling decides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ideal {
     Complex(f64, f64),
     Float(f64),
     Int(i64),
-    /// Too large for an `int`, which is an error when it is evaluated.
+    /// Too large for an `int`; evaluating it is an error.
     Overflow,
 }
 
-/// What is wrong with a number, as the parser reports it.
+/// Reason that a number is invalid, as the parser reports it.
 pub(super) type Wrong = String;
 
 impl Number {
-    /// A character constant, with its quotes.
+    /// Parses a character constant, with its quotes.
     pub(super) fn from_char(text: &[u8]) -> Result<Self, Wrong> {
         let body = text.get(1..).unwrap_or_default();
         let (value, _, tail) = strconv::unquote_char(body, b'\'').ok_or("invalid syntax")?;
@@ -38,7 +38,7 @@ impl Number {
         Ok(Self { int: Some(int), uint: Some(uint), float: Some(float), ideal: Ideal::Int(int) })
     }
 
-    /// A complex constant such as `1+2i`.
+    /// Parses a complex constant such as `1+2i`.
     pub(super) fn from_complex(text: &[u8]) -> Result<Self, Wrong> {
         let mut scan = Scan { text, at: 0 };
         let real = scan.float_token();
@@ -46,7 +46,7 @@ impl Number {
         if !scan.accept(|b| matches!(b, b'+' | b'-')) {
             return Err(BAD_COMPLEX.into());
         }
-        // The imaginary part may, oddly, have a second sign, which strconv then refuses.
+        // The scan accepts a second sign in the imaginary part, which strconv then rejects.
         scan.float_token();
         let imaginary = text.get(sign_at..scan.at).unwrap_or_default();
         if !scan.accept(|b| b == b'i') {
@@ -57,7 +57,7 @@ impl Number {
         Ok(Self::complex(real, imaginary))
     }
 
-    /// Any other number.
+    /// Parses any other number.
     pub(super) fn from_number(text: &[u8]) -> Result<Self, Wrong> {
         if let Some(head) = text.strip_suffix(b"i")
             && let Ok(imaginary) = strconv::parse_float(head)
@@ -118,7 +118,7 @@ fn exact_uint(value: f64) -> Option<u64> {
     (fits && value.trunc() == value).then_some(value as u64)
 }
 
-/// Reads complex constants as Go's `fmt.Sscan` does, which is not quite how other constants are read.
+/// Scans complex constants as Go's `fmt.Sscan` does, which differs slightly from other constants.
 struct Scan<'a> {
     text: &'a [u8],
     at: usize,
@@ -134,7 +134,7 @@ impl<'a> Scan<'a> {
     fn float_token(&mut self) -> &'a [u8] {
         let start = self.at;
         self.accept(|b| matches!(b, b'+' | b'-'));
-        // The start of "inf" is taken even if the rest does not follow.
+        // As in Go, the start of "inf" is consumed even if the rest does not follow.
         if self.accept(|b| matches!(b, b'i' | b'I')) {
             return self.text.get(start..self.at).unwrap_or_default();
         }

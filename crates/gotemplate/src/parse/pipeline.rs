@@ -7,11 +7,11 @@ use crate::builtins::Builtin;
 use crate::set::ParseError;
 use steersman_gostd::strconv;
 
-/// How deeply parentheses may nest, as in Go.
+/// Maximum nesting of parentheses, as in Go.
 const MAX_PARENS: usize = 10_000;
 
 impl<'a, H> Parser<'_, 'a, H> {
-    /// Declarations, if any, and commands joined by `|`, up to `end`.
+    /// Parses declarations, if any, and commands joined by `|`, up to `end`.
     pub(super) fn pipeline(&mut self, context: &str, end: Kind) -> Result<PipeId, ParseError> {
         let pos = self.peek_non_space().pos;
         let (names, is_assign) = self.declarations(context)?;
@@ -39,7 +39,7 @@ impl<'a, H> Parser<'_, 'a, H> {
             }
         }
         self.check_commands(&cmds, context)?;
-        // Go declares when the commands have run, so `$x := $x` means the outer one on the right.
+        // Go declares after the commands have run, so the `$x` on the right of `$x := $x` is the outer one.
         let decls = names.into_iter().map(|name| Decl {
             name: name.into(),
             slots: if is_assign { self.scope.find(name) } else { self.scope.declare(name) },
@@ -48,7 +48,7 @@ impl<'a, H> Parser<'_, 'a, H> {
         self.pipe_id(Pipe { pos, is_assign, decls, cmds: cmds.into() })
     }
 
-    /// `$x :=`, `$x =`, or in a range `$i, $x :=`.
+    /// Parses `$x :=`, `$x =`, or in a range `$i, $x :=`. Returns the names, and whether it is an assignment.
     fn declarations(&mut self, context: &str) -> Result<(Vec<&'a str>, bool), ParseError> {
         let mut names = Vec::new();
         loop {
@@ -57,7 +57,7 @@ impl<'a, H> Parser<'_, 'a, H> {
                 return Ok((names, false));
             }
             self.next();
-            // Spaces are tokens: in "$x foo" it takes "foo" to know that $x is an operand, and then all goes back.
+            // Spaces are tokens: in "$x foo" only "foo" shows that $x is an operand, and all three are put back.
             let after = self.peek();
             let next = self.peek_non_space();
             match next.kind {
@@ -117,14 +117,14 @@ impl<'a, H> Parser<'_, 'a, H> {
         Ok(())
     }
 
-    /// Operands up to a `|`, which is taken, or the end of the pipeline, which is not.
+    /// Parses operands up to a `|`, which is consumed, or the end of the pipeline, which is not.
     fn command(&mut self) -> Result<Cmd, ParseError> {
         let pos = self.peek_non_space().pos;
         let mut args: Vec<ExprId> = Vec::new();
         let mut short_circuits = false;
         loop {
             self.peek_non_space();
-            // `and` and `or` always evaluate their first argument, and perhaps no other.
+            // `and` and `or` always evaluate their first argument, but may skip all others.
             let skippable = short_circuits && args.len() >= 2;
             if skippable {
                 self.scope.enter_skippable();
@@ -158,7 +158,7 @@ impl<'a, H> Parser<'_, 'a, H> {
         Ok(Cmd { pos, args: args.into() })
     }
 
-    /// A term and the fields accessed on it; `None` if no term follows.
+    /// Parses a term and the fields accessed on it; `None` if no term follows.
     fn operand(&mut self) -> Result<Option<ExprId>, ParseError> {
         let Some(node) = self.term()? else { return Ok(None) };
         let first = self.peek();
@@ -257,7 +257,7 @@ impl<'a, H> Parser<'_, 'a, H> {
         }
     }
 
-    /// A constant between quotes, as `%q` shows it.
+    /// Formats a constant in quotes, as `%q` does.
     fn show_constant(&self, expr: &Expr<H>) -> String {
         let text: &[u8] = match &expr.kind {
             ExprKind::Bool(true) => b"true",
@@ -287,12 +287,12 @@ impl<'a, H> Parser<'_, 'a, H> {
     }
 }
 
-/// The memory of names of fields.
+/// Returns the memory of field names.
 fn names_size(names: &Names) -> usize {
     names.iter().map(|name| size_of::<Box<str>>() + name.len() + BOX).sum()
 }
 
-/// The lexer only lets letters, digits and underscores into names.
+/// Names as strings: the lexer admits only letters, digits and underscores.
 fn text_of(name: &[u8]) -> &str {
     std::str::from_utf8(name).unwrap_or_default()
 }
@@ -301,7 +301,7 @@ fn joined(names: Names, fields: Vec<Box<str>>) -> Names {
     names.into_iter().chain(fields).collect()
 }
 
-/// A field's name without its dot.
+/// Returns a field's name without its dot.
 fn field_name(token: Token<'_>) -> Box<str> {
     text_of(token.text).trim_start_matches('.').into()
 }

@@ -4,14 +4,15 @@ use crate::ast::Slots;
 
 /// The variables of one template.
 ///
-/// Go finds variables by name when the template runs, and its parser only checks that a name was seen before. We find
-/// them here, so both are kept: the names that Go's parser would accept, and the declarations that will have run.
+/// Go looks variables up by name at execution, and its parser only checks that a name was seen before. Here they are
+/// resolved while parsing, so both are tracked: the names that Go's parser accepts, and the declarations that will have
+/// run.
 pub(super) struct Scope<'a> {
     names: Vec<&'a str>,
     declared: Vec<Declared<'a>>,
-    /// The most declarations visible at once.
+    /// Largest number of declarations visible at once.
     slots: usize,
-    /// How many arguments around this point may be skipped by `and` or `or`.
+    /// Number of enclosing arguments that `and` or `or` may skip.
     skippable: usize,
     /// Whether any declaration may have been skipped.
     conditional: bool,
@@ -22,7 +23,7 @@ struct Declared<'a> {
     conditional: bool,
 }
 
-/// A point to go back to.
+/// A point in the scope to return to.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     names: usize,
@@ -49,18 +50,18 @@ impl<'a> Scope<'a> {
         Mark { names: self.names.len(), declared: self.declared.len() }
     }
 
-    /// Forgets all since the mark.
+    /// Drops everything since the mark.
     pub(super) fn leave(&mut self, mark: Mark) {
         self.names.truncate(mark.names);
         self.declared.truncate(mark.declared);
     }
 
-    /// Forgets the declarations since the mark, but not that the names were seen.
+    /// Drops the declarations since the mark, but keeps the names seen.
     pub(super) fn leave_body(&mut self, mark: Mark) {
         self.declared.truncate(mark.declared);
     }
 
-    /// Notes that the parser has seen a name declared or assigned to.
+    /// Records that a name was declared or assigned to.
     pub(super) fn see(&mut self, name: &'a str) {
         self.names.push(name);
     }
@@ -69,12 +70,12 @@ impl<'a> Scope<'a> {
         self.names.contains(&name)
     }
 
-    /// How many names and declarations there are to look through.
+    /// Returns the number of names and declarations that a lookup searches.
     pub(super) fn len(&self) -> usize {
         self.names.len() + self.declared.len()
     }
 
-    /// Adds a variable.
+    /// Declares a variable.
     pub(super) fn declare(&mut self, name: &'a str) -> Slots {
         let conditional = self.skippable > 0;
         self.conditional |= conditional;
@@ -84,7 +85,7 @@ impl<'a> Scope<'a> {
         Box::new([slot])
     }
 
-    /// The declarations that the name may mean, innermost first.
+    /// Returns the declarations that the name may refer to, innermost first.
     pub(super) fn find(&self, name: &str) -> Slots {
         let mut slots = Vec::new();
         for (slot, declared) in self.declared.iter().enumerate().rev() {

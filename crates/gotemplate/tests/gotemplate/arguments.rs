@@ -39,7 +39,7 @@ const PARAMETERS: &[(&str, &[Type])] = &[
     ("thingsByName", &[Type::Named("map[string]main.thing")]),
 ];
 
-/// Shows the argument and its type.
+/// Prints the argument and its type.
 fn show(call: &mut Call<'_, ()>) -> Result<Value, CallError> {
     let [argument] = call.args else { return Err(CallError::new("not one argument")) };
     Ok(Value::String(fmt::sprintf(b"%T %v", &[argument.clone(), argument.clone()])?))
@@ -117,7 +117,7 @@ fn takes(call: &str, expected: &str) {
     assert_eq!(render(&format!("{{{{{call}}}}}")).as_deref(), Ok(expected), "{call}");
 }
 
-/// The call fails; of the error only what follows the node is compared.
+/// Asserts that the call fails; of the error only the part after the node is compared.
 #[track_caller]
 fn refuses(call: &str, expected: &str) {
     let error = render(&format!("{{{{{call}}}}}")).expect_err(call);

@@ -20,7 +20,7 @@ fn a_limit_is_the_last_that_is_allowed() {
     assert_eq!((budget.cost(), budget.check()), (10, Ok(())));
     assert_eq!(budget.charge_cost(1), Err(Exceeded::Cost(10)));
     assert_eq!(budget.check(), Err(Exceeded::Cost(10)));
-    // Used up stays used up.
+    // An exhausted budget stays exhausted.
     assert_eq!(budget.charge_cost(0), Err(Exceeded::Cost(10)));
 
     let budget = limited(|limits| limits.memory = 10);
@@ -129,7 +129,7 @@ fn printing_is_charged_unless_the_text_is_there_already() {
     assert_eq!(error.exceeded(), Some(&Exceeded::Memory(10)));
 }
 
-/// A function that tells how much is used, one that reads its arguments, and one that executes a template.
+/// Functions that return the memory used, read their arguments and execute a template.
 fn funcs() -> Funcs<()> {
     let mut funcs = Funcs::new();
     funcs.insert("memory", &[], None, |call| Ok(Value::string(call.budget.memory().to_string())));
@@ -145,7 +145,7 @@ fn funcs() -> Funcs<()> {
     funcs
 }
 
-/// A template's output, and the budget that it was executed within.
+/// Returns a template's output, and the budget it was executed within.
 fn executed(limits: Limits, text: &str, data: Value) -> (Result<String, ExecError>, Arc<Budget>) {
     let mut set = Set::new(Arc::new(funcs()));
     set.parse("main", text.as_bytes()).unwrap();
@@ -167,7 +167,7 @@ fn memory(text: &str, data: Value) -> usize {
     budget.memory()
 }
 
-/// What the function `memory` gives where it is called.
+/// Returns what the function `memory` reports where it is called.
 fn held(text: &str, data: Value) -> usize {
     let (done, _) = executed(Limits::default(), text, data);
     done.unwrap().parse().unwrap()
@@ -213,7 +213,7 @@ fn output_takes_its_length() {
     assert_eq!(memory("{{.k}}{{$.k}}", Value::map([("k", Value::string("12345"))])), 10);
     assert_eq!(memory("{{.}}", Value::Nil), "<no value>".len());
     assert_eq!(memory("abc{{.}}", Value::list(vec![Value::int(1), Value::int(2)])), 3 + "[1 2]".len());
-    // What a function makes, and what is then written.
+    // Charged twice: the function's result, and the output.
     assert_eq!(memory("{{print 1 2 3}}", Value::Nil), 2 * "1 2 3".len());
     assert_eq!(memory("{{html `<`}}", Value::Nil), 2 * "&lt;".len());
     assert_eq!(memory("{{slice . 1 3}}", Value::string("12345")), 2 * 2);
@@ -232,7 +232,7 @@ fn a_call_holds_its_variables_until_it_returns() {
     let each = inside(1) - inside(0);
     assert!(each >= size_of::<Value>());
     assert_eq!(inside(10) - inside(0), 10 * each);
-    // The data is a variable too; the rest is for the stack.
+    // The data is a variable too; the constant is for the stack.
     assert_eq!(inside(0), 1024 + each);
     assert_eq!(held("{{memory}}", Value::Nil), 0);
     assert_eq!(memory("{{define `a`}}{{$x := 1}}{{end}}{{template `a`}}", Value::Nil), 0);
@@ -319,7 +319,7 @@ fn comparing_costs_one_for_each_part_and_more_for_long_texts() {
     assert_eq!(compared(&same, &same), (Ok(true), 0));
     let map = |count: usize| Value::map((0..count).map(|i| (format!("k{i}"), Value::Nil)));
     assert_eq!(compared(&map(5), &map(5)), (Ok(true), 5));
-    // Parts that were compared already are not compared again.
+    // Parts compared before are not compared again.
     let twice = |list: &Value| Value::list(vec![list.clone(), list.clone()]);
     assert_eq!(compared(&twice(&numbers(10)), &twice(&numbers(10))), (Ok(true), 12));
     let twice = |map: &Value| Value::list(vec![map.clone(), map.clone()]);

@@ -1,4 +1,4 @@
-//! Constants. Go was asked for each expectation.
+//! Constants. Each expectation was recorded from Go.
 
 use super::templates::{gives, refuses, render, stops};
 
@@ -108,7 +108,7 @@ fn quoted_strings() {
     gives(r#"{{print "\x41\101\u00e9\U0001F600"}}"#, "AA\u{e9}\u{1f600}");
     refuses(r#"{{print "\'"}}"#, "1: invalid syntax");
 }
-/// Number constants, with the type and value that they have where any would do, or why they are refused.
+/// Number constants, with their type and value where any type would do, or the error.
 const NUMBERS: &[(&str, &str)] = &[
     ("0", "int 0"),
     ("1", "int 1"),

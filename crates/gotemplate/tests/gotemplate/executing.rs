@@ -1,4 +1,4 @@
-//! What templates do. Go was asked for each expectation.
+//! Execution. Each expectation was recorded from Go.
 
 use super::templates::{gives, refuses, render, stops};
 
@@ -375,7 +375,7 @@ fn equal_to_any() {
     gives("{{1 | eq 2 1}}", "false");
     gives("{{1 | ne 2}}", "true");
 }
-/// Two operands that have an order, and what `eq`, `ne`, `lt`, `le`, `gt` and `ge` say of them.
+/// Two operands that have an order, and the results of `eq`, `ne`, `lt`, `le`, `gt` and `ge`.
 const ORDERED: &[(&str, [bool; 6])] = &[
     ("1 2", [false, true, true, true, false, false]),
     ("2 1", [false, true, false, false, true, true]),
@@ -393,7 +393,7 @@ const ORDERED: &[(&str, [bool; 6])] = &[
     (".u .u", [true, false, false, true, false, true]),
 ];
 
-/// Two operands that have none, with what `eq` says of them, and the error of the functions that ask for an order.
+/// Two operands without an order, the result of `eq`, and the error of the ordering functions.
 const UNORDERED: &[(&str, &str, &str)] = &[
     ("true false", "false", "invalid type for comparison"),
     ("true true", "true", "invalid type for comparison"),
@@ -436,7 +436,7 @@ const UNORDERED: &[(&str, &str, &str)] = &[
     (".z .n", "false", "invalid type for comparison"),
 ];
 
-/// What a function of two operands gives: its answer, or the text of its error.
+/// Returns the result of a function of two operands, or its error message.
 fn compared(name: &str, operands: &str) -> String {
     let answer = render(&format!("{{{{{name} {operands}}}}}"));
     answer.unwrap_or_else(|error| match error.split_once(&format!("error calling {name}: ")) {

@@ -1,4 +1,4 @@
-//! `printf` with every verb and flag, and with formats that are wrong. Go was asked for each expectation.
+//! `printf` with every verb and flag, and with malformed formats. Each expectation was recorded from Go.
 
 use steersman_gotemplate::{FloatType, List, ListType, Map, MapType, UintType, Value, fmt};
 

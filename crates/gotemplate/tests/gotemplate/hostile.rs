@@ -1,4 +1,4 @@
-//! Templates and values made to exhaust something: each must end, with an error where Go has none to give.
+//! Templates and values made to exhaust a resource: each must end, with an error where Go has none.
 
 use std::sync::Arc;
 
@@ -209,7 +209,7 @@ fn recursion_holds_its_variables_and_snapshots_of_maps() {
     let error = set.execute(&mut (), "main", wide, &mut Vec::new()).unwrap_err();
     assert!(error.message.ends_with("exceeded the memory limit of 8 MiB"), "{}", error.message);
 
-    // What a call held is given back: this makes a hundred thousand of them.
+    // The memory of a call is released: this makes a hundred thousand of them.
     let fine = "{{define \"a\"}}{{$x := 1}}{{end}}{{range 100000}}{{template \"a\"}}{{end}}";
     assert_eq!(render(limits, fine).as_deref(), Ok(""));
 }
@@ -233,7 +233,7 @@ fn parsing_is_charged() {
     let set = Set::new(Arc::new(funcs())).within(budget());
     let failed = set.compile("many", "{{1}}".repeat(100_000).as_bytes()).err().expect("too many nodes");
     assert_eq!(failed.exceeded, Some(Exceeded::Memory(8 << 20)));
-    // A variable that may have been declared in many places keeps all of them, wherever it is used.
+    // A variable that may be declared in many places keeps all of them wherever it is used.
     let declared = "{{and 1 ($x := 1)}}".repeat(2000);
     let used = "{{$x}}".repeat(2000);
     let set = Set::new(Arc::new(funcs())).within(budget());

@@ -1,4 +1,4 @@
-//! How text is cut into tokens. Go was asked for each expectation.
+//! Lexing. Each expectation was recorded from Go.
 
 use super::templates::{fails, gives, refuses, stops};
 

@@ -1,4 +1,4 @@
-//! Templates as Go's.
+//! Templates behave as Go's.
 
 mod arguments;
 mod budgets;

@@ -1,4 +1,4 @@
-//! Native objects of every make: what of them templates, `fmt`, comparisons and JSON see.
+//! Native objects of every kind, as templates, `fmt`, comparisons and JSON see them.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use steersman_gotemplate::{
     Signature, Str, Type, UintType, Value, deep_equal, equal, fmt, less,
 };
 
-/// An object with the properties that a test gives it.
+/// An object with the properties that a test sets.
 #[derive(Clone)]
 struct Native {
     name: &'static str,
@@ -78,7 +78,7 @@ impl Object for Native {
     }
 }
 
-/// An object with nothing but what every one must have.
+/// An object with only the required methods.
 struct Bare;
 
 impl Object for Bare {
@@ -109,7 +109,7 @@ fn gives(text: &str, data: &Value, expected: &str) {
     assert_eq!(render_with(MissingKey::Default, text, data.clone()).as_deref(), Ok(expected), "{text}");
 }
 
-/// The execution fails; of the error only what follows the node is compared.
+/// Asserts that the execution fails; of the error only the part after the node is compared.
 #[track_caller]
 fn fails(text: &str, data: &Value, expected: &str) {
     let error = render_with(MissingKey::Default, text, data.clone()).expect_err(text);
@@ -231,7 +231,7 @@ fn addresses_are_those_of_what_can_be_pointed_to() {
     assert_eq!(printed("%p", &Native::new("main.thing", Kind::Struct).value()), "%!p(main.thing=shown)");
     assert_eq!(printed("%p", &Value::int(1)), "%!p(int=1)");
     assert_eq!(printed("%p", &Value::List(List::nil(ListType::ANY))), "0x0");
-    // The same list has the same address, another one has another.
+    // Clones of a list have the same address, another list has a different one.
     assert_eq!(printed("%p", &list), printed("%p", &list.clone()));
     assert_ne!(printed("%p", &list), printed("%p", &Value::list(vec![Value::int(1)])));
     let map = Value::map([("a", Value::Nil)]);
@@ -256,7 +256,7 @@ fn methods_that_make_text_serve_the_verbs_for_text() {
         ..Native::new("main.thing", Kind::Struct)
     };
     let fields = fields.value();
-    // A verb that does not fit is shown without the method.
+    // A verb that does not fit is reported without calling the method.
     assert_eq!(printed("%#v|%d|%t", &fields), "main.thing{A:1}|{1}|{%!t(int=1)}");
     assert_eq!(printed("%w", &fields), "%!w(main.thing={1})");
     gives("{{.}} {{print . 1}}", &fields, "shown shown 1");
@@ -291,7 +291,7 @@ fn a_named_type_prints_as_what_it_is_made_of() {
         &Value::map([("l", Value::strings(["a", "b", "c", "d", "e", "f"])), ("n", number)]),
         "f",
     );
-    // Text among others is separated as text, whatever its type is called.
+    // A named string type is spaced as a string.
     assert_eq!(fmt::sprint(&[Value::int(1), text.clone(), Value::int(2), Value::int(3)]).unwrap(), "1a b2 3");
 }
 
@@ -462,7 +462,7 @@ fn deep_equality_is_of_types_and_contents() {
     let thing = |name, fields: &[(&'static str, Value)]| {
         Native { fields: Some(fields.to_vec()), ..Native::new(name, Kind::Struct) }.value()
     };
-    // Values of which no two are equal.
+    // Values that all differ from each other.
     let different = || {
         vec![
             Value::Nil,

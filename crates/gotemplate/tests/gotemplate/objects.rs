@@ -1,4 +1,4 @@
-//! Native objects: fields, methods and printing. Go was asked with the same types for each expectation.
+//! Native objects: fields, methods and printing. Each expectation was recorded from Go with the same types.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What templates may be written. Go was asked for each expectation.
+//! Parsing. Each expectation was recorded from Go.
 
 use super::templates::{gives, refuses, stops};
 

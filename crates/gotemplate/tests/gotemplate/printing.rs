@@ -1,4 +1,4 @@
-//! `fmt`, `strconv` and JSON, each expectation being what Go gives.
+//! `fmt`, `strconv` and JSON; each expectation is Go's result.
 
 use std::any::Any;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What holds of every template and every value.
+//! Properties of every template and every value.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use steersman_gostd::strconv;
 use steersman_gotemplate::{FloatType, Funcs, Limits, Set, Value, fmt};
 
-/// Pieces that templates are made of, in any order.
+/// Template fragments, in any order.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "{{", "}}", "{{-", "-}}", " ", "\n", "if", "else", "end", "range", "with", "define", "block",

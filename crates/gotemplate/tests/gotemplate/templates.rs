@@ -1,4 +1,4 @@
-//! Templates whose output or error Go was asked for.
+//! Templates, with output or errors recorded from Go.
 
 use std::sync::Arc;
 
@@ -81,13 +81,13 @@ pub(super) fn fails(text: &str, expected: &str) {
     assert_eq!(render(text), Err(expected.to_string()), "{text}");
 }
 
-/// The text does not parse; the error begins with the line.
+/// Asserts that the template does not parse; the error begins with the line.
 #[track_caller]
 pub(super) fn refuses(text: &str, error: &str) {
     fails(text, &format!("template: main:{error}"));
 }
 
-/// The execution ends; the error begins with line, column and the node in angle brackets.
+/// Asserts that the execution fails; the error begins with line, column and the node in angle brackets.
 #[track_caller]
 pub(super) fn stops(text: &str, error: &str) {
     let error = error.replacen(" at <", ": executing \"main\" at <", 1);
@@ -341,7 +341,7 @@ fn functions_may_be_called_as_the_jumps_are() {
     assert_eq!(render(&["break"], text).as_deref(), Ok(""));
     assert_eq!(render(&["break"], "{{break}}").as_deref(), Ok("called"));
     assert!(render(&["break"], "{{continue}}").is_err());
-    // A function takes the place of a built-in one.
+    // A function replaces the built-in of the same name.
     assert_eq!(render(&["len"], "{{len}}").as_deref(), Ok("called"));
 }
 
@@ -357,7 +357,7 @@ fn a_set_holds_what_was_added_last() {
     assert!(!set.contains("a"));
     set.add(&parsed);
     assert!(set.contains("a") && set.contains("b") && !set.contains("c"));
-    // Templates of a set that was cloned hide those below, but do not replace them.
+    // The clone's templates shadow those of the original set, but do not replace them.
     let below = set.clone();
     set.parse("b", b"3").unwrap();
     assert_eq!((render(&set, "b").as_deref(), render(&below, "b").as_deref()), (Ok("3"), Ok("2")));
@@ -373,7 +373,7 @@ fn a_set_holds_what_was_added_last() {
         render(&set, "c"),
         Err("template: no template \"c\" associated with template \"root\"".to_string())
     );
-    // What was written before an error stays.
+    // Output written before an error is kept.
     set.parse("d", b"x{{fail `y`}}z").unwrap();
     let mut out = b"w".to_vec();
     assert!(set.execute(&mut (), "d", Value::Nil, &mut out).is_err());

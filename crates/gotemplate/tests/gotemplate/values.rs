@@ -1,4 +1,4 @@
-//! Values, their types and their texts by themselves.
+//! Values, their types and their formatting, without templates.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -128,7 +128,7 @@ fn text_is_bytes() {
     assert!(text == *"h\u{e9}" && text == "h\u{e9}" && text != *"h" && text != "h");
     let (first, second) = (Str::from("a"), Str::from("b"));
     assert!(first < second && Str::default().is_empty());
-    // A text is found in a map by its bytes.
+    // A string key is found by its bytes.
     let map = BTreeMap::from([(Str::from("key"), 1)]);
     assert_eq!((map.get(&b"key"[..]), map.get(&b"other"[..])), (Some(&1), None));
     let hash = |value: &dyn Fn(&mut DefaultHasher)| {
@@ -239,7 +239,7 @@ fn only_what_contains_itself_is_no_json() {
         let result = serde::Serialize::serialize(value, &mut serde_json::Serializer::new(&mut out));
         result.map(|()| out.len()).map_err(|error| error.to_string())
     };
-    // The same part in two places is no cycle, at whatever depth.
+    // The same part in two places is not a cycle, at any depth.
     let shared = Value::map([("k", Value::list(vec![]))]);
     let twice = Value::list(vec![shared.clone(), shared]);
     assert_eq!(written(&nest(twice.clone(), 10)), Ok(10 * 2 + "[{\"k\":[]},{\"k\":[]}]".len()));

@@ -1,8 +1,8 @@
-//! From values to block YAML, laid out as libyaml's emitter does it.
+//! Emitter: values to block YAML, laid out as libyaml's emitter does.
 //!
-//! Everything is written straight into the output, keys in the order in which they come. Each entry of a mapping ends with a
-//! line break and looks the same wherever it stands among its siblings, so a mapping is sorted at its end by moving its
-//! entries' text.
+//! Everything is written directly to the output, keys in their original order. Each entry of a mapping ends with a line
+//! break and has the same text wherever it is among its siblings, so a mapping is sorted at its end by moving the text
+//! of its entries.
 
 mod order;
 mod scalar;
@@ -11,19 +11,20 @@ mod style;
 
 use crate::Error;
 
-/// libyaml folds behind this column.
+/// Column after which libyaml folds lines.
 const WIDTH: usize = 80;
 
-/// Longer keys are written with `? `.
+/// Longest key written without `? `.
 const MAX_SIMPLE_KEY: usize = 128;
 
-/// As for reading: what nests deeper is refused.
+/// Maximum nesting, the same as for reading.
 const MAX_DEPTH: usize = crate::compose::MAX_DEPTH;
 
-/// Which of the two Go libraries to write like.
+/// Go library whose output is reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// `sigs.k8s.io/yaml.Marshal`: through JSON, then goyaml v2. Long lines are folded, lists stand in their key's column.
+    /// `sigs.k8s.io/yaml.Marshal`: to JSON, then goyaml v2. Long lines are folded, lists are in the column of their
+    /// key.
     Sigs,
     /// goyaml v3's encoder with an indentation of 2: lines are not folded, lists are indented below their key.
     Pretty,
@@ -31,36 +32,36 @@ pub(crate) enum Dialect {
 
 pub(crate) struct Emitter {
     out: String,
-    /// The most bytes to write.
+    /// Maximum size in bytes.
     limit: usize,
     dialect: Dialect,
     column: usize,
-    /// Whether a blank or nothing is before the place where writing goes on.
+    /// Whether the output ends with a blank or is empty.
     whitespace: bool,
-    /// Whether only indentation and `-`, `?`, `:` indicators stand on the current line.
+    /// Whether the current line has only indentation and `-`, `?`, `:` indicators.
     indention: bool,
-    /// The column of the current collection, -1 outside of any.
+    /// Column of the current collection; -1 outside any.
     indent: isize,
     depth: usize,
-    /// Whether the value about to be written belongs to a key.
+    /// Whether the next value belongs to a key.
     in_mapping: bool,
-    /// Keys as they are, of all mappings that are being written.
+    /// Unescaped keys of all open mappings.
     keys: String,
-    /// Entries of all mappings that are being written.
+    /// Entries of all open mappings.
     entries: Vec<Entry>,
     scratch: String,
-    /// Whether some text would not come unchanged through JSON, as goyaml reads JSON.
+    /// Whether some string would be changed by writing it as JSON and reading that with goyaml.
     changed_by_json: bool,
 }
 
-/// A pair of a mapping: its key in `Emitter::keys`, its text in `Emitter::out`.
+/// An entry of a mapping: ranges of its key in `Emitter::keys` and of its text in `Emitter::out`.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     key: (usize, usize),
     text: (usize, usize),
 }
 
-/// A collection that is being written. Nothing is written for it before its first entry, since an empty one looks different.
+/// An open collection. Nothing is written before its first entry, since an empty one looks different.
 pub(crate) struct Block {
     parent_indent: isize,
     begun: bool,
@@ -89,12 +90,12 @@ impl Emitter {
         }
     }
 
-    /// Whether this is not what Go writes, whose way leads through JSON.
+    /// Whether the output may differ from Go's, which converts to JSON first.
     pub(crate) fn changed_by_json(&self) -> bool {
         self.changed_by_json
     }
 
-    /// The finished document.
+    /// Returns the finished document.
     pub(crate) fn finish(mut self) -> Result<String, Error> {
         self.end_line();
         self.check_size()?;
@@ -114,13 +115,13 @@ impl Emitter {
         self.indention = true;
     }
 
-    /// Goes to the current indentation, on a new line unless only indentation stands on this one.
+    /// Moves to the current indentation, on a new line unless this one has only indentation.
     fn write_indent(&mut self) {
         let indent = self.indent.max(0).unsigned_abs();
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
             self.put_break();
         }
-        // Within one text nothing fails: what is beyond the limit is not indented, and refused after it.
+        // Writing a scalar cannot fail: beyond the size limit its lines are not indented, and the next check fails.
         while self.column < indent && self.out.len() <= self.limit {
             self.put(' ');
         }
@@ -128,7 +129,7 @@ impl Emitter {
         self.indention = true;
     }
 
-    /// Writes an indicator after a blank.
+    /// Writes an indicator, preceded by a blank.
     fn write_indicator(&mut self, indicator: char, indention: bool) {
         if !self.whitespace {
             self.put(' ');
@@ -138,7 +139,7 @@ impl Emitter {
         self.indention &= indention;
     }
 
-    /// Ends the line that an entry ends on.
+    /// Ends the line of an entry.
     fn end_line(&mut self) {
         if self.column != 0 {
             self.put_break();
@@ -175,7 +176,7 @@ impl Emitter {
         }
     }
 
-    /// To be called before each item of a sequence.
+    /// Must be called before each item of a sequence.
     pub(crate) fn begin_item(&mut self, block: &mut Block) {
         let indentless = self.dialect == Dialect::Sigs && block.in_mapping && !self.indention;
         self.increase_indent(block, indentless);
@@ -184,7 +185,7 @@ impl Emitter {
         self.in_mapping = false;
     }
 
-    /// To be called after each item of a sequence.
+    /// Must be called after each item of a sequence.
     pub(crate) fn end_item(&mut self) -> Result<(), Error> {
         self.end_line();
         self.check_size()
@@ -199,17 +200,17 @@ impl Emitter {
         self.end(block, "[]");
     }
 
-    /// Where the next key is to be put down, as it is, before [`Emitter::begin_entry`].
+    /// Returns the buffer to append the next key to, unescaped, before [`Emitter::begin_entry`].
     pub(crate) fn keys(&mut self) -> &mut String {
         &mut self.keys
     }
 
-    /// Writes the key that is at the end of [`Emitter::keys`], from `key` on, for a value to follow.
+    /// Writes the key at the end of [`Emitter::keys`], from `key` on; a value must follow.
     pub(crate) fn begin_entry(&mut self, block: &mut Block, key: usize) {
         self.increase_indent(block, false);
         self.write_indent();
         let text = self.out.len();
-        // The key's text is out of the way while it is written.
+        // The buffer is taken so that the key can be borrowed while it is written.
         let keys = std::mem::take(&mut self.keys);
         self.write_key(keys.get(key..).unwrap_or_default());
         self.keys = keys;
@@ -221,7 +222,7 @@ impl Emitter {
         self.in_mapping = true;
     }
 
-    /// To be called after each value of a mapping.
+    /// Must be called after each value of a mapping.
     pub(crate) fn end_entry(&mut self) -> Result<(), Error> {
         self.end_line();
         let end = self.out.len();
@@ -245,7 +246,7 @@ impl Emitter {
         self.indent = block.parent_indent;
         if !block.begun {
             for indicator in empty.chars() {
-                // The closing one stands close to the opening one.
+                // No blank between the closing and the opening indicator.
                 self.write_indicator(indicator, false);
                 self.whitespace = true;
             }
@@ -257,7 +258,7 @@ impl Emitter {
         self.keys.get(entry.key.0..entry.key.1).unwrap_or_default()
     }
 
-    /// Puts the text of a mapping's entries in the order of their keys.
+    /// Sorts the text of a mapping's entries by key.
     fn sort_entries(&mut self, block: &Block) {
         let mut entries = self.entries.split_off(block.entries);
         let Some(first) = entries.first() else {
@@ -269,7 +270,7 @@ impl Emitter {
         scratch.clear();
         let indent = self.indent.max(0).unsigned_abs();
         for (at, entry) in entries.iter().enumerate() {
-            // Of equal keys the last one counts, as in a map that they were put into.
+            // Of equal keys the last one wins, as if they were inserted into a map.
             if entries.get(at + 1).is_some_and(|next| self.key_of(next) == self.key_of(entry)) {
                 continue;
             }
@@ -286,7 +287,7 @@ impl Emitter {
     // Scalars.
 
     fn write_key(&mut self, key: &str) {
-        // A key of JSON has to end within 1024 characters, of which escapes take up to six each.
+        // A key of JSON must end within 1024 characters, and an escape takes up to six.
         self.changed_by_json |= key.len() > 170 || is_changed_by_json(key);
         let analysis = style::analyze(key, self.dialect);
         self.in_mapping = true;
@@ -303,14 +304,14 @@ impl Emitter {
         }
     }
 
-    /// Writes a string, quoted or laid out as its text needs it.
+    /// Writes a string in the style that it requires.
     pub(crate) fn string(&mut self, text: &str) {
         self.changed_by_json |= is_changed_by_json(text);
         let analysis = style::analyze(text, self.dialect);
         self.write_scalar(text, &analysis, false);
     }
 
-    /// Writes something that needs no quotes: a number, a boolean, null.
+    /// Writes a value that needs no quotes: a number, a boolean, null.
     pub(crate) fn literal(&mut self, text: &str) {
         if !self.whitespace {
             self.put(' ');
@@ -322,7 +323,7 @@ impl Emitter {
     }
 }
 
-/// Whether goyaml refuses a character of this text that JSON does not escape, or takes it for a line break.
+/// Whether goyaml rejects a character that JSON does not escape, or reads it as a line break.
 fn is_changed_by_json(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte, 0x7F | 0xC2 | 0xEF))
         && text.chars().any(|character| matches!(character, '\u{7F}'..='\u{9F}' | '\u{FFFE}' | '\u{FFFF}'))

@@ -1,4 +1,4 @@
-//! The order of keys: letters after everything else, and runs of digits by their value.
+//! Order of keys: letters after everything else, and runs of digits by numeric value.
 
 use super::Dialect;
 
@@ -7,12 +7,13 @@ fn is_letter(character: char) -> bool {
 }
 
 fn is_digit(character: char) -> bool {
-    // Go asks for any decimal digit of Unicode; those beyond ASCII are not worth a table.
+    // Go accepts any decimal digit of Unicode; those beyond ASCII are not worth a table.
     character.is_ascii_digit()
 }
 
-/// Whether one key stands before another. Not every three keys have an order under this rule: `a9` stands before `a10`,
-/// that before `a1b`, and that before `a9`.
+/// Whether key `a` sorts before key `b`.
+///
+/// The rule is not transitive: `a9` sorts before `a10`, `a10` before `a1b`, and `a1b` before `a9`.
 pub(super) fn less(a: &str, b: &str, dialect: Dialect) -> bool {
     let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     let common = (0..=common).rev().find(|&at| a.is_char_boundary(at) && b.is_char_boundary(at)).unwrap_or(0);
@@ -37,7 +38,7 @@ pub(super) fn less(a: &str, b: &str, dialect: Dialect) -> bool {
     (number_a, length_a, first_a) < (number_b, length_b, first_b)
 }
 
-/// The number that a text begins with, and how many digits it has.
+/// Parses the number at the start of a string, and returns it with its number of digits.
 fn number(text: &str, within_number: bool) -> (i64, usize) {
     let mut value = i64::from(within_number);
     let mut length = 0;
@@ -48,7 +49,7 @@ fn number(text: &str, within_number: bool) -> (i64, usize) {
     (value, length)
 }
 
-/// A stable merge sort. The standard library's sorts may panic when the order is not a total one, which this one is not.
+/// Stable merge sort. The standard library's sorts may panic if the order is not total, as here.
 pub(super) fn sort<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
     let mut source = items.to_vec();
     let mut width = 1;

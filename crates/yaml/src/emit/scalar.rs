@@ -1,4 +1,4 @@
-//! Writing a scalar in the style that was chosen for it.
+//! Writing a scalar in the chosen style.
 
 use std::fmt::Write as _;
 
@@ -35,7 +35,7 @@ impl Emitter {
         self.indention = false;
     }
 
-    /// Writes a text that has no line breaks, with line breaks for single spaces behind the width.
+    /// Writes text without line breaks, folding at single spaces beyond the line width.
     fn write_folded_words(&mut self, text: &str) {
         let mut after_space = false;
         let mut characters = text.chars().peekable();
@@ -92,7 +92,7 @@ impl Emitter {
 
     fn write_double_quoted(&mut self, text: &str, fold: bool) {
         self.write_indicator('"', false);
-        // goyaml looks for a byte order mark at the start of the text, whichever character it is about to write.
+        // goyaml checks for a byte order mark at the start of the text, whichever character it is about to write.
         let escape_all = text.starts_with('\u{FEFF}');
         let mut after_space = false;
         for (at, character) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! serde's way into the emitter.
+//! The serde `Serializer` of the emitter.
 
 use std::fmt::{Display, Write as _};
 
@@ -16,7 +16,7 @@ pub(crate) fn to_string<T: Serialize + ?Sized>(
 ) -> Result<String, Error> {
     let mut emitter = Emitter::new(dialect, limit);
     value.serialize(&mut emitter).map_err(|error| match error {
-        // A value that encoding/json refuses says so itself; sigs.k8s.io/yaml says on what way.
+        // Errors of encoding/json keep their message; sigs.k8s.io/yaml adds the context.
         Error::Type(problem) if dialect == Dialect::Sigs && problem.starts_with("json: ") => {
             Error::NotJson(format!("error marshaling into JSON: {problem}"))
         }
@@ -28,7 +28,7 @@ pub(crate) fn to_string<T: Serialize + ?Sized>(
     emitter.finish()
 }
 
-/// The way that Go takes: JSON, read as YAML, is what is written.
+/// Writes a value exactly as Go does: as JSON, which is then read as YAML and written.
 fn through_json<T: Serialize + ?Sized>(value: &T, limit: usize) -> Result<String, Error> {
     let json = json::to_string_with(value, json::Options { limit, ..json::Options::default() })?;
     if crate::reading_memory(json.as_bytes()) > limit {
@@ -44,9 +44,9 @@ fn through_json<T: Serialize + ?Sized>(value: &T, limit: usize) -> Result<String
 pub(crate) struct Compound<'e> {
     emitter: &'e mut Emitter,
     block: Block,
-    /// Whether entries go into the order of their keys at the end.
+    /// Whether entries are sorted by key at the end.
     sort: bool,
-    /// The mapping around a variant's content.
+    /// The mapping around an enum variant's content.
     outer: Option<Block>,
 }
 
@@ -56,7 +56,7 @@ impl<'e> Compound<'e> {
         Ok(Compound { emitter, block, sort: true, outer: None })
     }
 
-    /// The content of `{variant: ...}`.
+    /// Begins the content of `{variant: ...}`.
     fn variant(emitter: &'e mut Emitter, variant: &str) -> Result<Self, Error> {
         let mut outer = emitter.begin()?;
         begin_named(emitter, &mut outer, variant);
@@ -180,7 +180,7 @@ impl<'e> ser::Serializer for &'e mut Emitter {
         Ok(())
     }
 
-    /// As Go's JSON has it, in base64.
+    /// Bytes are written in base64, as in Go's JSON.
     fn serialize_bytes(self, value: &[u8]) -> Result<(), Error> {
         self.string(&BASE64_STANDARD.encode(value));
         Ok(())
@@ -258,7 +258,7 @@ impl<'e> ser::Serializer for &'e mut Emitter {
         Compound::new(self)
     }
 
-    /// goyaml v3 writes a struct's fields in their own order; on the way through JSON they became a map.
+    /// Keeps the order of fields for goyaml v3; sigs.k8s.io/yaml converts structs to sorted maps.
     fn serialize_struct(self, _name: &'static str, _len: usize) -> Result<Compound<'e>, Error> {
         let sort = self.dialect == Dialect::Sigs;
         Ok(Compound { sort, ..Compound::new(self)? })
@@ -282,7 +282,7 @@ impl<'e> ser::Serializer for &'e mut Emitter {
 }
 
 impl Emitter {
-    /// Writes a number as goyaml does that has read it from JSON: whole if its JSON text is.
+    /// Writes a number as goyaml does after reading it from JSON: as an integer if its JSON text is one.
     fn json_float(&mut self, json: Result<String, String>) -> Result<(), Error> {
         let json = json.map_err(|name| {
             Error::NotJson(format!("error marshaling into JSON: json: unsupported value: {name}"))
@@ -365,7 +365,7 @@ impl ser::SerializeMap for Compound<'_> {
     }
 }
 
-/// Keys are strings; whole numbers and booleans become such.
+/// Serializes keys as strings; integers and booleans are converted.
 pub(crate) struct KeySerializer<'o>(pub(crate) &'o mut String);
 
 impl KeySerializer<'_> {

@@ -1,4 +1,4 @@
-//! Which ways of writing a scalar its text allows.
+//! Scalar styles that a string allows.
 
 use super::Dialect;
 use crate::resolve::{self, Resolved};
@@ -14,11 +14,11 @@ pub(super) enum Style {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Analysis {
     pub(super) style: Style,
-    /// Whether there are line breaks, the Unicode separators included.
+    /// Whether there are line breaks, including the Unicode separators.
     pub(super) multiline: bool,
 }
 
-/// Bytes that are harmless anywhere in a plain scalar but at its start.
+/// Bytes that are safe anywhere in a plain scalar except at its start.
 const HARMLESS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = b'!' as usize;
@@ -29,7 +29,7 @@ const HARMLESS: [bool; 256] = {
     table
 };
 
-/// What the characters of a text rule out.
+/// Properties of a string that rule out styles.
 #[derive(Default)]
 struct Findings {
     indicators: bool,
@@ -43,12 +43,12 @@ struct Findings {
     space_break: bool,
 }
 
-/// A line break within text: the newline, NEL and the two separators.
+/// Whether a character is a line break: CR, LF, NEL or one of the two Unicode separators.
 pub(super) fn is_break(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What can stand in the output as it is.
+/// Whether a character can be written verbatim.
 pub(super) fn is_printable(character: char) -> bool {
     match character {
         '\n' | ' '..='~' => true,
@@ -76,9 +76,9 @@ pub(super) fn analyze(text: &str, dialect: Dialect) -> Analysis {
     Analysis { style, multiline: findings.breaks }
 }
 
-/// Whether plain text would be read back as a string, also by parsers that know base 60.
+/// Whether the plain form would be read back as a string, also by parsers with base-60 numbers.
 fn reads_as_string(text: &str, dialect: Dialect) -> bool {
-    // goyaml v3 knows fewer words, but quotes the same ones; what it knows more is a sign within `0o-1`.
+    // goyaml v3 recognizes fewer words but quotes the same ones; in addition it reads a sign in `0o-1`.
     let signed_octal = dialect == Dialect::Pretty && resolve::is_signed_octal(text);
     resolve::resolve(text, true) == Resolved::String && !resolve::is_base_60(text) && !signed_octal
 }

@@ -8,48 +8,53 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 
-/// A type that JSON is read into, made from the inside out.
+/// A type that JSON is read into, built bottom-up.
 pub trait FromJson: Sized {
     /// `null`.
     fn null() -> Self;
     /// `true` or `false`.
     fn bool(value: bool) -> Self;
-    /// A number as it is written; `None` if it is out of range.
+    /// A number, as spelled in the input; `None` if it is out of range.
     fn number(text: &str) -> Option<Self>;
     /// A string.
     fn string(text: String) -> Self;
     /// An array.
     fn array(items: Vec<Self>) -> Self;
-    /// An object, in the order of the text; of repeated keys the last one counts.
+    /// An object, in input order; of repeated keys the last one wins.
     fn object(entries: Vec<(String, Self)>) -> Self;
 }
 
-/// As [`from_slice`], into a type that decides itself how numbers are kept.
+/// As [`from_slice`], into a type that chooses its own representation of numbers.
 pub fn read_from_slice<T: FromJson>(bytes: &[u8]) -> Result<T, Error> {
     let (value, out_of_range) = read::from_slice(bytes)?;
     out_of_range.map_or(Ok(value), Err)
 }
 
-/// Reads JSON as `json.Unmarshal` does where no type is asked for: every number is an `f64`, of repeated keys the last one
-/// counts, and what is no UTF-8 or a lone surrogate becomes U+FFFD.
+/// Reads JSON as `json.Unmarshal` does into an `interface {}`.
+///
+/// Every number is an `f64`, of repeated keys the last one wins, and invalid UTF-8 and lone surrogates become U+FFFD.
 pub fn from_slice(bytes: &[u8]) -> Result<Value, Error> {
     let (value, out_of_range) = read::from_slice(bytes)?;
     out_of_range.map_or(Ok(value), Err)
 }
 
-/// As [`from_slice`], from text.
+/// As [`from_slice`], from a string.
 pub fn from_str(text: &str) -> Result<Value, Error> {
     from_slice(text.as_bytes())
 }
 
-/// Reads JSON into a `map[string]interface {}`: `null` gives an empty one, anything but an object is an error.
+/// Reads JSON into a `map[string]interface {}`.
+///
+/// `null` results in an empty map; any other value than an object is an error.
 pub fn object_from_slice(bytes: &[u8]) -> Result<Map<String, Value>, Error> {
     let (value, out_of_range) = read::from_slice::<Value>(bytes)?;
     let object = into_object(value)?;
     out_of_range.map_or(Ok(object), Err)
 }
 
-/// Reads JSON into an `[]interface {}`: `null` gives an empty one, anything but an array is an error.
+/// Reads JSON into an `[]interface {}`.
+///
+/// `null` results in an empty one; any other value than an array is an error.
 pub fn array_from_slice(bytes: &[u8]) -> Result<Vec<Value>, Error> {
     let (value, out_of_range) = read::from_slice::<Value>(bytes)?;
     let array = into_array(value)?;
@@ -89,9 +94,9 @@ fn mismatch(value: &Value, wanted: &str) -> Error {
 pub struct Options {
     /// Whether `<`, `>` and `&` are escaped. Default: `true`.
     pub escape_html: bool,
-    /// Whether each value goes on its own line, indented by two spaces for each level. Default: `false`.
+    /// Whether each value is on its own line, indented by two spaces per level. Default: `false`.
     pub pretty: bool,
-    /// The most bytes to write; beyond that there is [`Error::TooLarge`]. Default: no limit.
+    /// Maximum size in bytes; a longer result is [`Error::TooLarge`]. Default: no limit.
     pub limit: usize,
 }
 
@@ -101,8 +106,9 @@ impl Default for Options {
     }
 }
 
-/// Writes a value as `json.Marshal` does: the keys of maps sorted, the fields of structs in their own order, `<`, `>` and `&`
-/// escaped.
+/// Writes a value as `json.Marshal` does.
+///
+/// The keys of maps are sorted, the fields of structs keep their order, and `<`, `>` and `&` are escaped.
 pub fn to_string<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     to_string_with(value, Options::default())
 }

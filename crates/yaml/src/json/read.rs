@@ -5,8 +5,9 @@ use super::FromJson;
 
 use crate::{Error, compose::MAX_DEPTH, go};
 
-/// Reads a value, and gives what Go says of the first number in it that is too large. Such problems come after those of grammar,
-/// which Go checks for the whole text beforehand, and after that of a value which is not of the type asked for.
+/// Reads a value, and returns Go's error for the first number in it that is out of range, if any.
+///
+/// Callers report that error last: Go checks the grammar of the whole input first, and then the type of the value.
 pub(super) fn from_slice<T: FromJson>(bytes: &[u8]) -> Result<(T, Option<Error>), Error> {
     let mut reader = Reader { bytes, pos: 0, depth: 0, out_of_range: None };
     reader.skip_space();
@@ -61,7 +62,7 @@ impl Reader<'_> {
         self.pos += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
     }
 
-    /// The problem with the byte at the current place, or with the end if that is what is there.
+    /// Returns the error for the byte at the current position, or for the end of the input.
     fn unexpected(&self, context: &str) -> Error {
         let problem = match self.peek() {
             None => "unexpected end of JSON input".to_owned(),
@@ -70,7 +71,7 @@ impl Reader<'_> {
         Error::Json { problem, offset: (self.pos + 1).min(self.bytes.len()) }
     }
 
-    /// As [`Reader::unexpected`], within a word, a number or an escape: there Go takes the end for a space.
+    /// As [`Reader::unexpected`], within a word, number or escape, where Go reads a space at the end.
     fn cut_short(&self, context: &str) -> Error {
         match self.peek() {
             Some(_) => self.unexpected(context),
@@ -274,7 +275,7 @@ impl Reader<'_> {
         Ok(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// The `\uXXXX` that stands here, if one does.
+    /// Returns the code unit of a `\uXXXX` escape at the current position, if there is one.
     fn following_unit(&self) -> Option<u32> {
         let [b'\\', b'u', digits @ ..] = self.bytes.get(self.pos..self.pos + 6)? else {
             return None;

@@ -1,4 +1,4 @@
-//! As in the YAML emitter, keys are written as they come, and an object's members are moved into order at its end.
+//! JSON writer. As in the YAML emitter, an object's members are written in their original order and sorted at its end.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -32,14 +32,14 @@ struct Writer {
     scratch: String,
 }
 
-/// A member of an object: its key in `Writer::keys`, its text in `Writer::out`.
+/// A member of an object: ranges of its key in `Writer::keys` and of its text in `Writer::out`.
 #[derive(Clone, Copy)]
 struct Member {
     key: (usize, usize),
     text: (usize, usize),
 }
 
-/// The inside of a string that is written by pieces.
+/// Writes the content of a string piece by piece.
 struct Pieces<'w>(&'w mut Writer);
 
 impl fmt::Write for Pieces<'_> {
@@ -88,7 +88,7 @@ impl Writer {
         self.keys.get(member.key.0..member.key.1).unwrap_or_default()
     }
 
-    /// Puts the members from `first` on in the order of their keys.
+    /// Sorts the members from `first` on by key.
     fn sort_members(&mut self, first: usize) {
         let members = self.members.get(first..).unwrap_or_default();
         if members.is_sorted_by(|a, b| self.key_of(a) < self.key_of(b)) {
@@ -118,12 +118,12 @@ impl Writer {
 struct Compound<'w> {
     writer: &'w mut Writer,
     empty: bool,
-    /// Whether members go into the order of their keys at the end.
+    /// Whether members are sorted by key at the end.
     sort: bool,
     members: usize,
     keys: usize,
     close: char,
-    /// Whether `{"variant":...}` is around this.
+    /// Whether this is inside `{"variant":...}`.
     variant: bool,
 }
 
@@ -164,7 +164,7 @@ impl<'w> Compound<'w> {
         self.writer.check_size()
     }
 
-    /// Writes the key that is at the end of the writer's keys, from `key` on.
+    /// Begins a member; its key is the end of the writer's keys, from `key` on.
     fn begin_member(&mut self, key: usize) {
         if !self.empty {
             self.writer.out.push(',');
@@ -261,7 +261,7 @@ impl<'w> ser::Serializer for &'w mut Writer {
         Ok(())
     }
 
-    /// As Go has it, in base64.
+    /// Bytes are written in base64, as in Go.
     fn serialize_bytes(self, value: &[u8]) -> Result<(), Error> {
         self.serialize_str(&BASE64_STANDARD.encode(value))
     }
@@ -352,7 +352,7 @@ impl<'w> ser::Serializer for &'w mut Writer {
         Ok(Compound { sort: false, ..Compound::variant(self, variant, '{', '}')? })
     }
 
-    /// Text by pieces; a U+FFFD on its own stands for a byte that is not UTF-8, which Go escapes.
+    /// Writes a string piece by piece. A lone U+FFFD represents a byte that is not UTF-8, which Go escapes.
     fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
         self.out.push('"');
         // Writing to a string cannot fail.

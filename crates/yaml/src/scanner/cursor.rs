@@ -1,9 +1,9 @@
-//! A place in the text that knows its line and column, and moves over characters, blanks and line breaks.
+//! Cursor: a position in the text, with its line and column, and the steps that advance it.
 
 use super::Mark;
 use crate::{Error, error::Fault};
 
-/// A table of the bytes given, and of all that are not ASCII.
+/// Builds a lookup table of the given bytes and all non-ASCII ones.
 pub(super) const fn stops(bytes: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut at = 0;
@@ -26,13 +26,13 @@ pub(super) struct Cursor<'a> {
     problem: Option<Error>,
     pos: usize,
     line: u32,
-    /// `pos - line_base` is the column: the start of the line, moved on by one for each continuation byte passed.
+    /// `pos - line_base` is the column: the start of the line, plus one for each continuation byte passed.
     line_base: usize,
-    /// Continuation bytes passed in all: `pos - wide` counts characters.
+    /// Continuation bytes passed in total: `pos - wide` is the number of characters.
     wide: usize,
 }
 
-/// A line break as it reads: every kind becomes a newline, except the two Unicode separators.
+/// A line break. Every kind is read as a newline, except the two Unicode separators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Break {
     Newline,
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
         Cursor { text, problem, pos: 0, line: 0, line_base: 0, wide: 0 }
     }
 
-    /// Fails if fewer than this many characters are readable because the input is broken behind them.
+    /// Fails if fewer than this many characters are readable because the input is invalid after them.
     #[inline]
     pub(super) fn ensure(&self, characters: usize) -> Result<(), Fault> {
         match &self.problem {
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
         (self.pos - self.line_base) as u32
     }
 
-    /// Characters passed so far.
+    /// Returns the number of characters passed.
     #[inline]
     pub(super) fn index(&self) -> usize {
         self.pos - self.wide
@@ -112,19 +112,19 @@ impl<'a> Cursor<'a> {
         self.text.get(self.pos..).unwrap_or_default()
     }
 
-    /// The text between two places that the cursor has been at.
+    /// Returns the text between two earlier positions of the cursor.
     #[inline]
     pub(super) fn slice(&self, start: usize, end: usize) -> &'a str {
         self.text.get(start..end).unwrap_or_default()
     }
 
-    /// The byte here, `None` at the end.
+    /// Returns the current byte; `None` at the end.
     #[inline]
     pub(super) fn current(&self) -> Option<u8> {
         self.bytes().get(self.pos).copied()
     }
 
-    /// The byte `ahead` places on, NUL behind the end. YAML text has no NUL of its own.
+    /// Returns the byte `ahead` positions on, NUL after the end. YAML text contains no NUL.
     #[inline]
     pub(super) fn at(&self, ahead: usize) -> u8 {
         self.bytes().get(self.pos + ahead).copied().unwrap_or(0)
@@ -145,7 +145,7 @@ impl<'a> Cursor<'a> {
         self.pos >= self.text.len() || self.is_break()
     }
 
-    /// Whether a blank, a line break or the end stands `ahead` places on.
+    /// Whether a blank, a line break or the end is `ahead` positions on.
     #[inline]
     pub(super) fn is_blank_or_end(&self, ahead: usize) -> bool {
         match self.at(ahead) {
@@ -154,7 +154,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `-` or `.` if `---` or `...` stands here on its own.
+    /// Returns `-` or `.` if the cursor is at a `---` or `...` followed by a blank or the end.
     pub(super) fn document_indicator(&self) -> Option<u8> {
         let byte = self.at(0);
         let stands = matches!(byte, b'-' | b'.')
@@ -164,7 +164,7 @@ impl<'a> Cursor<'a> {
         stands.then_some(byte)
     }
 
-    /// The line break at a place, and its length in bytes.
+    /// Returns the line break at a position, and its length in bytes.
     #[inline]
     fn break_at(&self, at: usize) -> Option<(Break, usize)> {
         let bytes = self.bytes();
@@ -182,7 +182,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves over a line break if one stands here.
+    /// Consumes a line break, if there is one.
     #[inline]
     pub(super) fn take_break(&mut self) -> Result<Option<Break>, Fault> {
         let Some((kind, length)) = self.break_at(self.pos) else {
@@ -204,13 +204,13 @@ impl<'a> Cursor<'a> {
         Ok(self.take_break()?.is_some())
     }
 
-    /// Moves over ASCII characters.
+    /// Skips ASCII characters.
     #[inline]
     pub(super) fn skip_ascii(&mut self, count: usize) {
         self.pos = (self.pos + count).min(self.text.len());
     }
 
-    /// Moves over one character, which is no line break.
+    /// Skips one character that is not a line break.
     #[inline]
     pub(super) fn skip_char(&mut self) {
         let width = match self.at(0) {
@@ -224,7 +224,7 @@ impl<'a> Cursor<'a> {
         self.wide += width - 1;
     }
 
-    /// Moves over spaces, and over tabs where they separate rather than indent.
+    /// Skips spaces, and tabs where they separate rather than indent.
     #[inline]
     pub(super) fn skip_blanks(&mut self, tabs: bool) {
         let bytes = self.bytes();
@@ -236,7 +236,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves over bytes that are no stops, all of which have to be ASCII, and gives the one that stopped it.
+    /// Skips bytes that are not stops, all of which must be ASCII, and returns the stop reached.
     #[inline]
     pub(super) fn skip_run(&mut self, stops: &[bool; 256]) -> Option<u8> {
         let rest = self.bytes().get(self.pos..).unwrap_or_default();
@@ -245,7 +245,7 @@ impl<'a> Cursor<'a> {
         rest.get(run).copied()
     }
 
-    /// Moves on to the next line break or the end.
+    /// Skips to the next line break or the end.
     #[inline]
     pub(super) fn skip_to_break(&mut self) {
         while let Some(0x80..) = self.skip_run(&LINE_STOPS) {
@@ -256,7 +256,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The end of the stream counts as a new line unless the last one was ended.
+    /// Treats the end of the stream as a new line, unless the last line was ended.
     pub(super) fn end_line(&mut self) {
         if self.column() != 0 {
             self.line += 1;

@@ -12,7 +12,7 @@ fn is_uri(byte: u8) -> bool {
 }
 
 impl<'a> Scanner<'a> {
-    /// Gives the directive, and where it ends before comments and the line break.
+    /// Scans a directive, and returns its end, before comments and the line break.
     pub(super) fn scan_directive(&mut self) -> Result<(TokenKind<'a>, Mark), Fault> {
         self.cursor.skip_ascii(1);
         let name = self.scan_word()?;
@@ -113,7 +113,7 @@ impl<'a> Scanner<'a> {
             if handle.len() > 1 && handle.ends_with('!') {
                 TagName { handle: handle.to_owned(), suffix: self.scan_tag_uri("")? }
             } else {
-                // `!name` is a handle of its own until no second `!` turns up.
+                // `!name` is a handle only if a second `!` follows.
                 let suffix = self.scan_tag_uri(handle)?;
                 if suffix.is_empty() {
                     TagName { handle: suffix, suffix: "!".to_owned() }
@@ -145,7 +145,7 @@ impl<'a> Scanner<'a> {
         Ok(self.cursor.slice(start, self.cursor.pos()))
     }
 
-    /// Reads the rest of a tag. `head` is what was read of it already, its `!` included.
+    /// Scans the rest of a tag. `head` is the part already scanned, including its `!`.
     fn scan_tag_uri(&mut self, head: &str) -> Result<String, Fault> {
         let mut octets = head.bytes().skip(1).collect::<Vec<_>>();
         self.cursor.ensure(1)?;
@@ -165,7 +165,7 @@ impl<'a> Scanner<'a> {
         Ok(String::from_utf8_lossy(&octets).into_owned())
     }
 
-    /// Reads one character written as `%XX` octets.
+    /// Scans one character written as `%XX` octets.
     fn scan_uri_escape(&mut self, octets: &mut Vec<u8>) -> Result<(), Fault> {
         let mut left = None;
         while left != Some(0) {

@@ -1,5 +1,7 @@
-//! From text to tokens. The grammar of YAML leans on the scanner: it turns indentation into begin and end tokens
-//! and finds out only at a `:` that what came before was a key.
+//! Scanner: text to tokens.
+//!
+//! YAML's grammar relies on the scanner: it turns indentation into begin and end tokens, and learns only at a `:` that
+//! the preceding scalar was a key.
 
 mod cursor;
 mod directive;
@@ -11,13 +13,13 @@ use std::collections::VecDeque;
 use crate::{Error, Position, error::Fault};
 use cursor::Cursor;
 
-/// goyaml's bound on nested brackets, and on nested indentation.
+/// goyaml's limit on nested brackets and on nested indentation.
 const MAX_LEVELS: usize = 10_000;
 
-/// A key written without `?` ends within this many characters.
+/// A key written without `?` must end within this many characters.
 const MAX_SIMPLE_KEY: usize = 1024;
 
-/// A place in the text, counted from 0.
+/// A position in the text, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Mark {
     pub(crate) line: u32,
@@ -76,7 +78,7 @@ pub(crate) struct TagName {
     pub(crate) suffix: String,
 }
 
-/// Where a key may have begun, should a `:` follow.
+/// Start of a possible key, should a `:` follow.
 #[derive(Debug, Clone, Copy, Default)]
 struct SimpleKey {
     possible: bool,
@@ -89,23 +91,23 @@ struct SimpleKey {
 pub(crate) struct Scanner<'a> {
     cursor: Cursor<'a>,
     tokens: VecDeque<Token<'a>>,
-    /// Tokens handed out so far; the head of the queue has this number.
+    /// Number of tokens returned so far; also the number of the queue's head.
     parsed: usize,
-    /// Whether the head of the queue is final, so that no key token can come before it any more.
+    /// Whether the head of the queue is final, so that no key token can be inserted before it.
     ready: bool,
     stream_started: bool,
     flow_level: usize,
     indent: i64,
     indents: Vec<i64>,
     simple_key_allowed: bool,
-    /// One for each flow level, and one for the block context.
+    /// A possible key for each flow level, and for the block context.
     simple_keys: Vec<SimpleKey>,
-    /// Token number to place in `simple_keys`, in growing order: which tokens might still turn out to be keys.
+    /// Token number and index in `simple_keys`, in increasing order, of the tokens that may still be keys.
     open_keys: VecDeque<(usize, usize)>,
 }
 
 impl<'a> Scanner<'a> {
-    /// `problem` is what stands behind the end of a text that was cut short.
+    /// Creates a scanner. `problem` is the error that follows a text that was cut short.
     pub(crate) fn new(text: &'a str, problem: Option<Error>) -> Self {
         Scanner {
             cursor: Cursor::new(text, problem),
@@ -122,7 +124,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next token, left in place. `None` once the stream has ended.
+    /// Returns the next token without consuming it; `None` at the end of the stream.
     pub(crate) fn peek(&mut self) -> Result<Option<&Token<'a>>, Fault> {
         if !self.ready {
             self.fetch_until_ready()?;
@@ -130,7 +132,7 @@ impl<'a> Scanner<'a> {
         Ok(self.tokens.front())
     }
 
-    /// Takes the token that [`Scanner::peek`] showed.
+    /// Consumes the token that [`Scanner::peek`] returned.
     pub(crate) fn take(&mut self) -> Option<Token<'a>> {
         let token = self.tokens.pop_front()?;
         self.ready = false;
@@ -200,7 +202,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A problem at the place the scanner has come to.
+    /// Builds an error at the current position.
     fn error(&self, problem: impl Into<String>) -> Fault {
         self.error_at(problem, self.cursor.mark())
     }
@@ -217,7 +219,7 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(Token { kind, start, end: self.cursor.mark() });
     }
 
-    /// Puts a token before the one with this number, or at the end when that one is gone already.
+    /// Inserts a token before the one with this number, or at the end if that is no longer queued.
     fn insert(&mut self, number: usize, kind: TokenKind<'a>, mark: Mark) {
         let token = Token { kind, start: mark, end: mark };
         match number.checked_sub(self.parsed) {
@@ -268,7 +270,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether the key that may have begun at this level may still be one: keys end on their own line, and soon.
+    /// Whether the possible key at this level is still valid.
+    ///
+    /// A key must end on its line and within [`MAX_SIMPLE_KEY`] characters.
     fn simple_key_is_valid(&mut self, place: usize) -> Result<bool, Fault> {
         let (line, index) = (self.cursor.line(), self.cursor.index());
         let Some(key) = self.simple_keys.get_mut(place).filter(|key| key.possible) else {
@@ -291,7 +295,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// The key that may begin here, in place of one that may have begun before.
+    /// Returns the possible key that begins here, replacing an earlier one.
     fn begin_simple_key(&mut self) -> Result<Option<SimpleKey>, Fault> {
         if !self.simple_key_allowed {
             return Ok(None);
@@ -333,7 +337,8 @@ impl<'a> Scanner<'a> {
 
     // Indentation.
 
-    /// Opens a block collection if the column is deeper than the current one. `number` is the token to open it before.
+    /// Opens a block collection if the column is deeper than the current one. `number` is the token to insert it
+    /// before.
     fn roll_indent(
         &mut self,
         column: u32,
@@ -418,8 +423,8 @@ impl<'a> Scanner<'a> {
         self.remove_simple_key()?;
         if self.flow_level > 0 {
             self.flow_level -= 1;
-            // An empty collection shares its number with the key that the collection itself may be, so that key is
-            // forgotten here: goyaml does the same, and `[]: x` fails because of it.
+            // An empty collection has the same token number as the key that it may itself be, so that key is dropped
+            // here: goyaml does the same, and `[]: x` fails because of it.
             if let Some(key) = self.simple_keys.pop() {
                 self.close_key(key.token_number);
             }
@@ -537,13 +542,13 @@ impl<'a> Scanner<'a> {
         self.push_scalar(TokenKind::Scalar { value, plain: true }, start, key)
     }
 
-    /// Adds a scalar that may be a key. Most keys show it at once by the `:` behind them, and need not be inserted before later.
+    /// Adds a scalar that may be a key. Usually the next character, a `:`, shows at once that it is.
     fn push_scalar(&mut self, kind: TokenKind<'a>, start: Mark, key: Option<SimpleKey>) -> Result<(), Fault> {
         let Some(key) = key else {
             self.push(kind, start);
             return Ok(());
         };
-        // In a text that was cut short the next token may be out of reach, and not be asked for either.
+        // In a text that was cut short, scanning the next token may fail, although it may never be requested.
         let is_key = self.cursor.at(0) == b':'
             && !self.cursor.is_cut_short()
             && (self.flow_level > 0 || self.cursor.is_blank_or_end(1))
@@ -554,7 +559,7 @@ impl<'a> Scanner<'a> {
             self.push(kind, start);
             return Ok(());
         }
-        // The next end of a flow collection looks for the number of the last key in it.
+        // The next end of a flow collection looks up the number of the last key in it.
         if let Some(last) = self.simple_keys.last_mut() {
             *last = SimpleKey { possible: false, ..key };
         }

@@ -1,4 +1,4 @@
-//! The five ways to write a scalar.
+//! Scanning scalars of all five styles.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::error::Fault;
 
-/// Bytes at which a plain scalar needs a closer look, outside and inside of brackets.
+/// Bytes at which a plain scalar needs a closer look, outside and inside brackets.
 const PLAIN_STOPS: [[bool; 256]; 2] = [stops(b" \t\r\n:"), stops(b" \t\r\n:,?[]{}")];
 
 /// Bytes at which quoted text needs a closer look.
@@ -50,7 +50,7 @@ impl<'a> Scanner<'a> {
         let mut folded = String::new();
         let mut fold = Fold::default();
         let mut new_line = false;
-        // The part of the current line that belongs to the value.
+        // Part of the current line that belongs to the value.
         let (mut start, mut end) = (self.cursor.pos(), self.cursor.pos());
 
         'lines: loop {
@@ -112,7 +112,7 @@ impl<'a> Scanner<'a> {
         Ok(Cow::Owned(folded))
     }
 
-    /// Moves over characters of a plain scalar up to a blank, a break, the end or an indicator.
+    /// Skips characters of a plain scalar up to a blank, a line break, the end or an indicator.
     #[inline]
     fn skip_plain_word(&mut self, stops: &[bool; 256]) {
         loop {
@@ -209,7 +209,7 @@ impl<'a> Scanner<'a> {
         Ok(Cow::Owned(folded))
     }
 
-    /// What may not stand inside of quotes: the end, and a document indicator at the start of a line.
+    /// Fails at the end of the input, or at a document indicator at the start of a line.
     #[inline]
     fn quoted_line_start(&self) -> Result<(), Fault> {
         self.cursor.ensure(4)?;
@@ -222,8 +222,10 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Moves over blanks and breaks inside of quotes. Blanks within a line stay part of the text that begins at `start`;
-    /// around breaks they go, and `true` says that the text so far is now in `out`.
+    /// Skips blanks and line breaks inside quotes.
+    ///
+    /// Blanks within a line stay part of the text that begins at `start`; around line breaks they are dropped. Returns
+    /// true if the text so far has been moved to `out`.
     fn fold_quoted(
         &mut self,
         out: &mut String,
@@ -257,7 +259,7 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// Reads what follows a backslash. `true` for an escaped line break, which leaves nothing behind.
+    /// Scans an escape. Returns true for an escaped line break, which adds nothing.
     fn scan_escape(&mut self, out: &mut String) -> Result<bool, Fault> {
         let escape = self.cursor.at(1);
         let digits = match escape {
@@ -353,8 +355,9 @@ impl<'a> Scanner<'a> {
         Ok(out)
     }
 
-    /// Reads the chomping and indentation indicators and the rest of the first line. Gives whether to keep (`+`) or
-    /// strip (`-`) final breaks, and the indentation if it was given, else 0.
+    /// Scans the chomping and indentation indicators and the rest of the first line.
+    ///
+    /// Returns whether to keep (`+`) or strip (`-`) final line breaks, and the indentation if given, otherwise 0.
     fn scan_block_header(&mut self) -> Result<(Option<bool>, i64), Fault> {
         self.cursor.ensure(1)?;
         let mut keep = self.scan_chomping();
@@ -386,7 +389,7 @@ impl<'a> Scanner<'a> {
         Some(sign == b'+')
     }
 
-    /// Moves over blanks, a comment and the line break, and allows nothing else.
+    /// Skips blanks, a comment and the line break; anything else is an error.
     pub(super) fn skip_rest_of_line(&mut self) -> Result<(), Fault> {
         self.cursor.skip_blanks(true);
         if self.cursor.current() == Some(b'#') {
@@ -400,8 +403,10 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Moves over the indentation of a block scalar's next line, and over empty lines. Finds the indentation out if it
-    /// is not known yet: that of the first line with text, or of the longest line before it.
+    /// Skips the indentation of a block scalar's next line, and empty lines.
+    ///
+    /// Determines the indentation if it is not known yet: that of the first line with text, or of the longest line
+    /// before it.
     fn scan_block_indent(&mut self, indent: &mut i64, empty_lines: &mut String) -> Result<(), Fault> {
         let mut longest = 0;
         loop {

@@ -1,12 +1,12 @@
-//! YAML documents in all styles that YAML has.
+//! Generates YAML documents in all styles.
 
 use super::{Random, SCALARS, key, text};
 
-/// A document, three times out of four a valid one.
+/// Generates a document, valid three times out of four.
 pub(super) fn write(random: Random) -> String {
     let mut writer = Writer { random, out: String::new(), anchors: 0 };
     writer.document();
-    // Most documents stay free of the characters that would have the whole of them refused.
+    // Most documents avoid the characters that would make the whole document invalid.
     if writer.random.chance(95) {
         let refused = |character| {
             matches!(character,
@@ -177,7 +177,7 @@ impl Writer {
         }
     }
 
-    /// A value on the rest of the line, or a block scalar below it.
+    /// Writes a value on the rest of the line, or a block scalar below it.
     fn block_value(&mut self, column: usize, levels: usize, compact: bool) {
         if self.alias() {
             self.end_line();

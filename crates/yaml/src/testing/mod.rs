@@ -1,4 +1,4 @@
-//! Generators of documents and values for tests that compare with Go: everything follows from a seed.
+//! Generators of documents and values, each determined by a seed, for tests that compare with Go.
 
 mod document;
 
@@ -22,7 +22,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, 0 if that is 0.
+    /// Returns a number below `bound`, or 0 if that is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// Scalars that are read as something else than a string, or nearly.
+/// Scalars that are read as another type than a string, or nearly.
 #[rustfmt::skip]
 const SCALARS: &[&str] = &[
     "y", "Y", "yes", "Yes", "n", "N", "no", "NO", "on", "On", "off", "true", "True", "TRUE", "false",
@@ -52,7 +52,7 @@ const SCALARS: &[&str] = &[
     "3.14159265358979323846", "100000000000000000000", "0.00001", "1234567.0",
 ];
 
-/// Fragments of text that are awkward in some style.
+/// Fragments that are difficult in some style.
 #[rustfmt::skip]
 const FRAGMENTS: &[&str] = &[
     "a", "b", "foo", "bar", "baz", "name", "value", "some words here", "#", " #c", "a#b", ":", ": ", ":x",
@@ -66,7 +66,7 @@ const FRAGMENTS: &[&str] = &[
     "E", "x", "o",
 ];
 
-/// A string that is awkward to write.
+/// Generates a string that is difficult to write.
 pub fn text(random: &mut Random) -> String {
     if random.chance(25) {
         return random.pick(SCALARS).to_owned();
@@ -80,7 +80,7 @@ pub fn text(random: &mut Random) -> String {
     (0..parts).map(|_| random.pick(FRAGMENTS)).collect()
 }
 
-/// A JSON value of a few levels, with awkward strings and numbers.
+/// Generates a JSON value of a few levels, with difficult strings and numbers.
 pub fn json_value(random: &mut Random) -> Value {
     json_value_within(random, 5)
 }
@@ -133,12 +133,12 @@ fn float(random: &mut Random) -> Value {
     serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
-/// A YAML document in all styles that YAML has, most of the time a valid one.
+/// Generates a YAML document in all styles, usually a valid one.
 pub fn yaml_document(seed: u64) -> String {
     document::write(Random::new(seed))
 }
 
-/// A document with a few accidents: characters and lines removed, doubled, swapped or put in.
+/// Mutates a document: removes, duplicates, swaps or inserts characters and lines.
 pub fn mutated(seed: u64, document: &[u8]) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut bytes = document.to_vec();
@@ -192,7 +192,7 @@ pub fn mutated(seed: u64, document: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// JSON text, often with an accident in it.
+/// Generates JSON text, often with an error in it.
 pub fn json_text(seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let value = json_value(&mut random);

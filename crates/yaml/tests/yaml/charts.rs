@@ -1,4 +1,4 @@
-//! Every YAML file of the shared charts is read, written and read again.
+//! Reads, writes and re-reads every YAML file of the shared charts.
 
 use std::{
     env, fs,
@@ -16,7 +16,7 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            // Templates are YAML only once they are rendered, and what they render to is among the expected files.
+            // Templates are YAML only after rendering, and their output is among the expected files.
             if entry.file_name() != "templates" {
                 collect(&path, files);
             }
@@ -42,7 +42,7 @@ fn shared_files_round_trip() {
             documents += 1;
             let value = match from_slice(document.as_bytes()) {
                 Ok(value) => value,
-                // A template outside of the usual place.
+                // A template outside the usual directory.
                 Err(_) if document.contains("{{") => {
                     broken += 1;
                     continue;

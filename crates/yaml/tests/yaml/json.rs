@@ -1,4 +1,4 @@
-//! What Go's `encoding/json` reads and writes: the tables were filled by it.
+//! JSON as Go's `encoding/json` reads and writes it; the tables were recorded from it.
 
 use serde_json::Value;
 use steersman_yaml::json::{self, Options};
@@ -134,7 +134,7 @@ fn bytes_that_are_no_text_are_replaced() {
     assert_eq!(json::from_slice(b"\"a\xE2\x80b\xFF\"").unwrap(), "a\u{FFFD}\u{FFFD}b\u{FFFD}");
 }
 
-/// A Go string `<U+FFFD` and a byte that is not UTF-8.
+/// A Go string: `<`, U+FFFD and a byte that is not UTF-8.
 struct Broken;
 
 impl std::fmt::Display for Broken {

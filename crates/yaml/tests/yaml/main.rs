@@ -1,4 +1,4 @@
-//! YAML as Go's readers and writers have it.
+//! YAML and JSON compared with Go's.
 
 mod charts;
 mod json;

@@ -1,4 +1,4 @@
-//! What holds for every value and every text.
+//! Properties of every value and every document.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -8,13 +8,13 @@ use steersman_yaml::{
     to_string, to_string_pretty,
 };
 
-/// Whether the way through JSON leaves all strings of a value as they are.
+/// Whether all strings of a value survive the way through JSON unchanged.
 fn survives_json(value: &Value) -> bool {
     let text = serde_json::to_string(value).unwrap();
     !text.contains(|c| matches!(c, '\u{7F}'..='\u{9F}' | '\u{FFFE}' | '\u{FFFF}'))
 }
 
-/// goyaml writes the key `<<` without quotes, and takes it for a merge when it reads it.
+/// goyaml writes the key `<<` without quotes, but reads it as a merge key.
 fn has_merge_key(value: &Value) -> bool {
     value.to_string().contains("\"<<\":")
 }
@@ -31,7 +31,7 @@ proptest! {
         if survives_json(&value) {
             let written = to_string(&value).unwrap();
             let as_json = json::to_string(&value).unwrap();
-            // Whole floats come back as integers, on both ways alike.
+            // Integral floats are read back as integers, either way.
             let read = from_str(&written).unwrap();
             prop_assert_eq!(&read, &from_str(&as_json).unwrap(), "{}", written);
             prop_assert_eq!(&to_string(&read).unwrap(), &written);
@@ -41,7 +41,7 @@ proptest! {
             prop_assert!(folds || to_string(&value).is_err());
         }
         let pretty = to_string_pretty(&value).unwrap();
-        // goyaml v3 writes tabs at the start of a literal's lines, which goyaml v2 refuses.
+        // goyaml v3 writes tabs at the start of a literal's lines, which goyaml v2 rejects.
         prop_assert!(from_str(&pretty).is_ok() || pretty.contains('\t'), "{}", pretty);
     }
 

@@ -1,4 +1,4 @@
-//! What Go's packages answer, for the corners of YAML: the tables were filled by `sigs.k8s.io/yaml`.
+//! Corner cases of reading YAML; the tables were recorded from `sigs.k8s.io/yaml`.
 
 use steersman_yaml::{
     Error, Position, from_slice, from_slice_as, from_slice_strict, from_str, json, object_from_slice,
@@ -238,7 +238,7 @@ fn keys_may_have_1024_characters() {
         assert!(from_str(&key(1024)).is_ok(), "{letter}");
         let error = from_str(&key(1025)).unwrap_err().to_string();
         assert_eq!(error, "yaml: line 2: could not find expected ':'", "{letter}");
-        // What was asked for is not found wherever it is.
+        // On the first line a key is not required yet, so its `:` is rejected instead.
         let error = from_str(&format!("{}: 2", letter.repeat(1025))).unwrap_err().to_string();
         assert_eq!(error, "yaml: mapping values are not allowed in this context", "{letter}");
         assert!(from_str(&format!("? {}\n: 2", letter.repeat(2000))).is_ok());
@@ -512,7 +512,7 @@ fn utf_16_is_read() {
     assert_eq!(from_slice(&big).unwrap(), expected);
 }
 
-/// As a reader does that decodes ahead, though not far.
+/// goyaml decodes ahead of its scanner, but not far.
 #[test]
 fn a_mistake_comes_before_bytes_that_are_broken_far_behind_it() {
     let read = |between: usize| {

@@ -1,4 +1,4 @@
-//! What Go's packages answered of random documents and values: a selection that the comparison with Helm recorded.
+//! Random documents and values with the recorded results of Go's packages.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ struct Refusal {
     text: String,
 }
 
-/// The value that is meant: numbers of Go's types are written as objects with a tag. `None` for what JSON has no form for.
+/// Decodes a value in which numbers of Go's types are objects with a tag. `None` if JSON cannot represent it.
 fn untagged(value: &Value) -> Option<Value> {
     match value {
         Value::Array(items) => items.iter().map(untagged).collect(),
@@ -39,7 +39,7 @@ fn untagged(value: &Value) -> Option<Value> {
     }
 }
 
-/// All numbers as floats, as which Go reads them.
+/// Converts all numbers to floats, as Go reads them.
 fn floats(value: &Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().into(),
@@ -49,7 +49,7 @@ fn floats(value: &Value) -> Value {
     }
 }
 
-/// What a request asks for; `None` if JSON does not say what is meant.
+/// Runs a request; `None` if JSON cannot represent its value.
 fn ours(area: &str, request: &Value) -> Option<Result<Value, Error>> {
     let text = request["text"].as_str().map(str::as_bytes);
     let value = || untagged(&request["value"]);

@@ -1,4 +1,4 @@
-//! Rust's types on their way into YAML and JSON, and back.
+//! Rust types written to YAML and JSON, and read back.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ struct All {
     letter: char,
     none: Option<i8>,
     some: Option<i8>,
-    // A field that is null is taken for absent.
+    // A null field is treated as absent.
     #[serde(default)]
     nothing: (),
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! What Go's packages write, for the corners of YAML: the tables were filled by `sigs.k8s.io/yaml` and goyaml v3.
+//! Corner cases of writing YAML; the tables were recorded from `sigs.k8s.io/yaml` and goyaml v3.
 
 use serde_json::Value;
 use steersman_yaml::{Error, to_string, to_string_pretty};

@@ -1,7 +1,7 @@
 //! Certificates, with the fields and extensions that Go's `x509.CreateCertificate` writes for sprig.
 //!
-//! Written as DER here rather than by rcgen, which cannot make RSA keys, has no way in for another random source and
-//! orders extensions otherwise.
+//! Encoded as DER here rather than by rcgen, which cannot generate RSA keys, does not accept a custom random source and
+//! orders extensions differently.
 
 use std::any::Any;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use crate::functions::layout;
 use crate::functions::time::Time;
 use crate::functions::{Host, TEXT};
 
-/// The size of the RSA keys that certificates get.
+/// Size in bits of the RSA keys generated for certificates.
 const RSA_BITS: usize = 2048;
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
@@ -51,7 +51,7 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     });
 }
 
-/// sprig's pair of a certificate and its key, both in PEM.
+/// sprig's certificate type: a certificate and its key, both in PEM.
 struct Certificate {
     cert: Str,
     key: Str,
@@ -113,7 +113,7 @@ fn charged(budget: &Budget, made: Result<Certificate, CallError>) -> Result<Valu
     Ok(Value::Object(Rc::new(made)))
 }
 
-/// A key from PEM, and the cost of a signature with it charged. `what` is what fails if it is none.
+/// Parses a PEM key, and charges for a signature with it. `what` prefixes the error.
 fn read_key(budget: &Budget, pem: &Str, what: &str) -> Result<PrivateKey, CallError> {
     let key = PrivateKey::from_pem(&pem.to_str_lossy());
     let key = key.map_err(|error| CallError::new(format!("{what}: {error}")))?;
@@ -180,7 +180,7 @@ fn signed(
     Request::new(env, budget, name, Some(alternatives), days)?.issue(key, Some((&issuer, &issuer_key)))
 }
 
-/// What a certificate is to say.
+/// Contents of a certificate to be created.
 struct Request {
     serial: BigUint,
     name: Str,
@@ -191,7 +191,7 @@ struct Request {
     is_ca: bool,
 }
 
-/// What a new certificate takes from the one that signs it.
+/// Issuer data that a new certificate takes over.
 struct Issuer {
     subject: Vec<u8>,
     public_info: Vec<u8>,
@@ -250,13 +250,13 @@ impl Request {
             Some((ips, hosts)) => (parse_ips(budget, ips)?, parse_hosts(budget, hosts)?),
             None => Default::default(),
         };
-        // The encoding is put together from the inside out, and copied on the way.
+        // The encoding is built from the inside out, with copies on the way.
         let text = hosts.iter().fold(name.len(), |sum: usize, host| sum.saturating_add(host.len()));
         budget.ensure_memory(text.saturating_add(TEXT * (ips.len() + hosts.len())).saturating_mul(8))?;
         let mut serial = [0; 16];
         env.fill_random(&mut serial);
         let from = Time::from_system(env.now());
-        // What does not fit a duration wraps in Go too.
+        // As in Go, a validity that does not fit a duration wraps.
         let validity = Duration(days.wrapping_mul(24 * 3600 * SECOND));
         let until = from.add(validity);
         Ok(Self {
@@ -270,7 +270,7 @@ impl Request {
         })
     }
 
-    /// The certificate for a key, signed by the issuer or by that key itself.
+    /// Issues the certificate for a key, signed by the issuer, or self-signed without one.
     fn issue(
         &self,
         key: &PrivateKey,
@@ -327,7 +327,7 @@ impl Request {
     }
 
     fn extensions(&self, subject: &[u8], key: &PrivateKey, authority_id: &[u8]) -> Result<Vec<u8>, String> {
-        // Digital signature and key encipherment; an authority also signs certificates.
+        // Digital signature and key encipherment; a CA also signs certificates.
         let usage: &[u8] = if self.is_ca { &[2, 0b1010_0100] } else { &[5, 0b1010_0000] };
         let constraints: &[Vec<u8>] = if self.is_ca { &[BOOLEAN_TRUE.to_vec()] } else { &[] };
         let mut all = vec![
@@ -367,7 +367,7 @@ fn extension(id: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
     sequence(&[oid(id), flag, tlv(der::OCTET_STRING, value)])
 }
 
-/// With two digits for the years from 1950 to 2049, with four for others.
+/// Encodes a time, with two-digit years from 1950 to 2049 and four-digit years otherwise.
 fn encode_time(time: &Time) -> Result<Vec<u8>, String> {
     match time.civil().0.year {
         1950..=2049 => Ok(tlv(der::UTC_TIME, &layout::format(time, b"060102150405Z"))),

@@ -1,4 +1,4 @@
-//! DER, as far as keys and certificates need it.
+//! DER, as far as needed for keys and certificates.
 
 use num_bigint::BigUint;
 
@@ -14,7 +14,7 @@ pub(super) const GENERALIZED_TIME: u8 = 0x18;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
-/// A value with its tag and length.
+/// Encodes a value with its tag and length.
 pub(super) fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 6);
     out.push(tag);
@@ -35,7 +35,7 @@ pub(super) fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
     tlv(SEQUENCE, &parts.concat())
 }
 
-/// A number that is not negative.
+/// Encodes a non-negative integer.
 pub(super) fn integer(n: &BigUint) -> Vec<u8> {
     let mut bytes = n.to_bytes_be();
     if bytes.first().is_none_or(|first| *first >= 0x80) {
@@ -44,21 +44,21 @@ pub(super) fn integer(n: &BigUint) -> Vec<u8> {
     tlv(INTEGER, &bytes)
 }
 
-/// An object identifier, given as its encoded content.
+/// Encodes an object identifier, given as its encoded content.
 pub(super) fn oid(content: &[u8]) -> Vec<u8> {
     tlv(OBJECT_IDENTIFIER, content)
 }
 
-/// A bit string without unused bits.
+/// Encodes a bit string without unused bits.
 pub(super) fn bit_string(bytes: &[u8]) -> Vec<u8> {
     tlv(BIT_STRING, &[&[0], bytes].concat())
 }
 
-/// Reads values one after the other.
+/// Reads values in sequence.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
-/// A value: its tag, its content, and all of it.
+/// A decoded value: tag, content, and the complete encoding.
 pub(super) struct Tlv<'a> {
     pub(super) tag: u8,
     pub(super) content: &'a [u8],
@@ -83,29 +83,29 @@ impl<'a> Reader<'a> {
         Some(Tlv { tag: *tag, content, whole })
     }
 
-    /// The content of the next value, if it has that tag.
+    /// Reads the next value, and returns its content if it has that tag.
     pub(super) fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next().filter(|tlv| tlv.tag == tag).map(|tlv| tlv.content)
     }
 
-    /// The values inside the next value, if it has that tag.
+    /// Reads the next value, and returns a reader of its content if it has that tag.
     pub(super) fn enter(&mut self, tag: u8) -> Option<Self> {
         self.expect(tag).map(Self)
     }
 
-    /// The next value if it has that tag; otherwise nothing is read.
+    /// Reads the next value if it has that tag; otherwise reads nothing.
     pub(super) fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
         if self.0.first() == Some(&tag) { self.expect(tag) } else { None }
     }
 
     pub(super) fn integer(&mut self) -> Option<BigUint> {
         let bytes = self.expect(INTEGER)?;
-        // Negative numbers have no place in keys.
+        // Keys contain no negative numbers.
         bytes.first().is_some_and(|first| *first < 0x80).then(|| BigUint::from_bytes_be(bytes))
     }
 }
 
-/// A PEM block of that type.
+/// Encodes a PEM block of this type.
 pub(super) fn to_pem(kind: &str, der: &[u8]) -> String {
     let base64 = crate::functions::encoding::base64(der);
     let mut out = format!("-----BEGIN {kind}-----\n");
@@ -117,7 +117,7 @@ pub(super) fn to_pem(kind: &str, der: &[u8]) -> String {
     out
 }
 
-/// The type and content of the first PEM block, as Go's `pem.Decode` finds it.
+/// Returns the type and content of the first PEM block, as Go's `pem.Decode` does.
 pub(super) fn from_pem(text: &str) -> Option<(String, Vec<u8>)> {
     let mut rest = text;
     loop {

@@ -1,4 +1,4 @@
-//! Private keys: RSA, ECDSA, Ed25519 and DSA, generated, read, written and signed with.
+//! Private keys (RSA, ECDSA, Ed25519, DSA): generating, parsing, encoding and signing.
 
 use num_bigint::BigUint;
 use p256::ecdsa::signature::hazmat::PrehashSigner as _;
@@ -21,7 +21,7 @@ const ECDSA_WITH_SHA384: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x04, 0x03, 0x0
 const ECDSA_WITH_SHA512: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x04, 0x03, 0x04];
 const ED25519: &[u8] = &[0x2B, 0x65, 0x70];
 
-/// The public exponent of every RSA key that is generated.
+/// Public exponent of every generated RSA key.
 const RSA_EXPONENT: u32 = 65537;
 
 /// A private key.
@@ -50,7 +50,7 @@ pub(super) struct DsaKey {
 }
 
 impl RsaKey {
-    /// A key of so many bits. The two primes are looked for at the same time.
+    /// Generates a key of `bits` bits. The two primes are searched for in parallel.
     pub(super) fn generate(env: &mut dyn Environment, bits: usize) -> Self {
         let exponent = BigUint::from(RSA_EXPONENT);
         loop {
@@ -63,7 +63,7 @@ impl RsaKey {
                 (p, other.join().unwrap_or_default())
             });
             let order = (&p - 1u32) * (&q - 1u32);
-            // Without it being invertible the primes would not have suited.
+            // The primes were chosen so that the exponent is invertible.
             if let Some(private_exponent) = exponent.modinv(&order).filter(|_| p != q) {
                 return Self {
                     modulus: &p * &q,
@@ -75,13 +75,13 @@ impl RsaKey {
         }
     }
 
-    /// A signature by PKCS #1 v1.5 of a SHA-256 digest.
+    /// Signs a SHA-256 digest by PKCS #1 v1.5.
     fn sign(&self, digest: &[u8]) -> Vec<u8> {
         let info = sequence(&[sequence(&[oid(SHA256), tlv(der::NULL, &[])]), tlv(der::OCTET_STRING, digest)]);
         let len = self.modulus.bits().div_ceil(8) as usize;
         let padding = vec![0xFF; len.saturating_sub(info.len() + 3)];
         let message = BigUint::from_bytes_be(&[&[0, 1], padding.as_slice(), &[0], &info].concat());
-        // By the Chinese remainder theorem, which is four times as fast.
+        // The Chinese remainder theorem makes this four times as fast.
         let [p, q] = &self.primes;
         let power = |prime: &BigUint| message.modpow(&(&self.private_exponent % (prime - 1u32)), prime);
         let (by_p, by_q) = (power(p), power(q));
@@ -126,7 +126,7 @@ impl RsaKey {
 }
 
 impl DsaKey {
-    /// A key with parameters of its own, of 2048 and 256 bits.
+    /// Generates a key with its own parameters, of 2048 and 256 bits.
     pub(super) fn generate(env: &mut dyn Environment) -> Self {
         let q = Search::new(env, 256).run(|_| true);
         let step = &q * 2u32;
@@ -159,7 +159,7 @@ impl DsaKey {
     }
 }
 
-/// Random bytes that the curve takes for a private key.
+/// Draws random bytes until the curve accepts them as a private key.
 macro_rules! ec_key {
     ($env:ident, $curve:ident, $len:literal) => {
         loop {
@@ -191,7 +191,7 @@ impl PrivateKey {
         Self::Ed25519(Box::new(ed25519_dalek::SigningKey::from_bytes(&seed)))
     }
 
-    /// The key in a PEM block of any of the types that Go reads; the error is sprig's text.
+    /// Parses a PEM block of any type that Go reads; the error is sprig's message.
     pub(super) fn from_pem(pem: &str) -> Result<Self, String> {
         let (kind, der) = der::from_pem(pem).ok_or("no PEM data in input")?;
         if kind == "PRIVATE KEY" {
@@ -243,7 +243,7 @@ impl PrivateKey {
         }
     }
 
-    /// In the PEM form that sprig gives it.
+    /// Encodes the key in the PEM form that sprig uses.
     pub(super) fn to_pem(&self) -> String {
         match self {
             Self::Rsa(key) => der::to_pem("RSA PRIVATE KEY", &key.to_pkcs1()),
@@ -273,7 +273,7 @@ impl PrivateKey {
         der::to_pem("EC PRIVATE KEY", &sequence(&parts))
     }
 
-    /// The public key as the bit string of a SubjectPublicKeyInfo holds it.
+    /// Returns the public key as the bit string of a SubjectPublicKeyInfo.
     pub(super) fn public_bits(&self) -> Vec<u8> {
         match self {
             Self::Rsa(key) => sequence(&[integer(&key.modulus), integer(&key.public_exponent)]),
@@ -285,7 +285,7 @@ impl PrivateKey {
         }
     }
 
-    /// The SubjectPublicKeyInfo.
+    /// Returns the SubjectPublicKeyInfo.
     pub(super) fn public_info(&self) -> Vec<u8> {
         let algorithm = match self {
             Self::Rsa(_) => vec![oid(RSA_ENCRYPTION), tlv(der::NULL, &[])],
@@ -297,7 +297,7 @@ impl PrivateKey {
         sequence(&[sequence(&algorithm), bit_string(&self.public_bits())])
     }
 
-    /// How this key signs certificates: the AlgorithmIdentifier.
+    /// Returns the AlgorithmIdentifier of this key's certificate signatures.
     pub(super) fn signature_algorithm(&self) -> Result<Vec<u8>, String> {
         Ok(sequence(&match self {
             Self::Rsa(key) if key.modulus.bits() < 1024 => {
@@ -317,14 +317,14 @@ impl PrivateKey {
         }))
     }
 
-    /// The cost of a signature: for RSA it grows with the third power of the key's size, which has no bound.
+    /// Returns the cost of a signature. For RSA it grows with the cube of the key size, which is unbounded.
     pub(super) fn signing_cost(&self) -> usize {
         let Self::Rsa(key) = self else { return cost::ELLIPTIC };
         let ratio = usize::try_from(key.modulus.bits().div_ceil(2048)).unwrap_or(usize::MAX);
         ratio.saturating_mul(ratio).saturating_mul(ratio).saturating_mul(cost::RSA_SIGNATURE)
     }
 
-    /// A signature of the message by [`PrivateKey::signature_algorithm`].
+    /// Signs the message by [`PrivateKey::signature_algorithm`].
     pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, String> {
         let failed = |_| "signing failed".to_owned();
         Ok(match self {
@@ -410,7 +410,7 @@ mod tests {
         assert!(RsaKey::from_pkcs1(&sequence(&[number(0), number(15)])).is_none());
     }
 
-    /// The key read from its own text.
+    /// Parses the key's own encoding.
     fn again(key: &PrivateKey) -> PrivateKey {
         PrivateKey::from_pem(&key.to_pem()).unwrap()
     }

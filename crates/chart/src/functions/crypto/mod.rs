@@ -52,9 +52,9 @@ pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     });
 }
 
-/// What cryptography costs, a step being some 30 ns: measured on a common machine and rounded up.
+/// Cost of cryptography, 1 being some 30 ns: measured on a common machine and rounded up.
 mod cost {
-    /// A hash of a password, some 50 ms.
+    /// A password hash, some 50 ms.
     pub(super) const BCRYPT: usize = 2_000_000;
     /// A derived password, some 150 ms.
     pub(super) const SCRYPT: usize = 5_000_000;
@@ -62,17 +62,17 @@ mod cost {
     pub(super) const RSA_2048: usize = 2_000_000;
     /// An RSA key of 4096 bits, some 500 ms.
     pub(super) const RSA_4096: usize = 10_000_000;
-    /// A DSA key with parameters of its own, some seconds.
+    /// A DSA key with its own parameters, a few seconds.
     pub(super) const DSA: usize = 40_000_000;
-    /// A key on an elliptic curve, or a signature with one.
+    /// An elliptic-curve key, or a signature with one.
     pub(super) const ELLIPTIC: usize = 10_000;
     /// A signature with an RSA key of 2048 bits.
     pub(super) const RSA_SIGNATURE: usize = 100_000;
 }
 
-/// The work factor of the hashes, as Go's default is.
+/// Work factor of the hashes, Go's default.
 const BCRYPT_COST: u32 = 10;
-/// The longest password that bcrypt takes.
+/// Maximum length of a password for bcrypt.
 const BCRYPT_MAX_LEN: usize = 72;
 
 fn bcrypt_hash(env: &mut dyn Environment, password: &[u8]) -> String {
@@ -95,7 +95,7 @@ fn htpasswd(env: &mut dyn Environment, user: &Str, password: &[u8]) -> Vec<u8> {
     [user.as_bytes(), b":", bcrypt_hash(env, password).as_bytes()].concat()
 }
 
-/// The forms of passwords that the Master Password algorithm gives; each letter stands for a class of characters.
+/// Password templates of the Master Password algorithm; each letter represents a class of characters.
 fn password_templates(kind: &[u8]) -> &'static [&'static str] {
     match kind {
         b"maximum" => &["anoxxxxxxxxxxxxxxxxx", "axxxxxxxxxxxxxxxxxno"],
@@ -175,7 +175,7 @@ fn derive_password(
 
 const AES_BLOCK: usize = 16;
 
-/// The key is the password, cut or filled with zeros.
+/// Derives the AES key: the password, truncated or padded with zeros.
 fn aes_key(password: &[u8]) -> [u8; 32] {
     let mut key = [0; 32];
     for (key, byte) in key.iter_mut().zip(password) {
@@ -204,7 +204,7 @@ fn decrypt(password: &[u8], text: &[u8]) -> Result<Vec<u8>, CallError> {
     let bytes = base64_decode(text).map_err(CallError::new)?;
     let out_of_range = |what: String| CallError::new(format!("runtime error: {what}"));
     let Some((iv, encrypted)) = bytes.split_first_chunk::<AES_BLOCK>() else {
-        // The decoder leaves room for whole groups of digits.
+        // Go's decoder allocates for whole groups of digits.
         let capacity = text.len() / 4 * 3;
         return Err(out_of_range(format!(
             "slice bounds out of range [:{AES_BLOCK}] with capacity {capacity}"

@@ -1,4 +1,4 @@
-//! What calls are charged: the memory of what they make, and work that is out of proportion to what they read.
+//! Charges of function calls: memory of their results, and work out of proportion to their arguments.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::super::{MAP_ENTRY, TEXT, map_memory};
 use super::{Seeded, TestHost, functions};
 use crate::values::Data;
 
-/// The size of an element of a list.
+/// Memory of a list element.
 const ELEMENT: usize = size_of::<Value>();
 
 fn data() -> Value {
@@ -23,7 +23,7 @@ fn data() -> Value {
     Data::from(data).to_value()
 }
 
-/// Runs a call whose result is not printed, within limits.
+/// Runs a call within limits, without printing its result.
 fn run(call: &str, limits: Limits) -> (Result<(), String>, Arc<Budget>) {
     let mut set = Set::new(Arc::new(functions()));
     set.parse("t", format!("{{{{ $_ := {call} }}}}").as_bytes()).unwrap();
@@ -33,7 +33,7 @@ fn run(call: &str, limits: Limits) -> (Result<(), String>, Arc<Budget>) {
     (done.map_err(|error| error.to_string()), budget)
 }
 
-/// The cost of a call beyond that of any, and the memory that it is charged.
+/// Asserts the cost of a call beyond that of any call, and the memory charged.
 #[track_caller]
 fn charges(call: &str, cost: usize, memory: usize) {
     let (done, budget) = run(call, Limits::default());
@@ -42,7 +42,7 @@ fn charges(call: &str, cost: usize, memory: usize) {
     assert_eq!((budget.cost() - 2, budget.memory()), (cost, memory), "{call}");
 }
 
-/// The least memory that a call gets by with.
+/// Asserts the minimum memory that a call needs.
 #[track_caller]
 fn needs(call: &str, memory: usize) {
     let fits = |memory| run(call, Limits { memory, ..Limits::default() }).0.is_ok();

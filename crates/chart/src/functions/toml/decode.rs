@@ -11,10 +11,10 @@ use crate::functions::gofmt::MAX_DEPTH;
 use crate::functions::time::{Time, Zone};
 use crate::functions::{deeper, layout};
 
-/// `[]map[string]interface {}`, which an array of tables gives.
+/// `[]map[string]interface {}`, the type of an array of tables.
 const TABLES: &ListType = &ListType { name: "[]map[string]interface {}", elem: Type::MapAny, methods: &[] };
 
-/// Reads a document; the error is Go's text.
+/// Decodes a document; the error is Go's message.
 pub(in crate::functions) fn decode(text: &[u8]) -> Result<Map, String> {
     let text = [b"\xFF\xFE".as_slice(), b"\xFE\xFF", b"\xEF\xBB\xBF"]
         .iter()
@@ -43,7 +43,9 @@ pub(in crate::functions) fn decode(text: &[u8]) -> Result<Map, String> {
     }
 }
 
-/// An upper estimate of the memory that reading a text takes: each part of a dotted key may be a table of its own.
+/// Estimates an upper bound for the memory of reading a document.
+///
+/// Each part of a dotted key may be a table of its own.
 pub(in crate::functions) fn reading_memory(text: &[u8]) -> usize {
     const TABLE: usize = 1024;
     let size = |byte: &u8| match byte {
@@ -55,7 +57,7 @@ pub(in crate::functions) fn reading_memory(text: &[u8]) -> usize {
 
 type Table = BTreeMap<Str, Node>;
 
-/// What a key stands for while more may come.
+/// The value of a key while the document is read.
 enum Node {
     Value(Value),
     Table(Table),
@@ -79,7 +81,7 @@ fn into_entries(table: Table) -> BTreeMap<Str, Value> {
         .collect()
 }
 
-/// A key as the error texts show it.
+/// Formats a key for error messages.
 fn key_text(key: &[Str]) -> String {
     let parts: Vec<_> = key
         .iter()
@@ -96,15 +98,15 @@ fn key_text(key: &[Str]) -> String {
 struct Parser<'a> {
     scanner: Scanner<'a>,
     root: Table,
-    /// The table that keys go into.
+    /// The current table.
     context: Vec<Str>,
     /// The key whose value is being read.
     current: Str,
-    /// Where the key being read began.
+    /// Line where the current key begins.
     line: usize,
-    /// Tables that nothing has defined but their being named by others.
+    /// Tables that exist only because other tables' names mention them.
     implicit: HashSet<Vec<Str>>,
-    /// Keys that hold arrays.
+    /// Keys with arrays as values.
     arrays: HashSet<Vec<Str>>,
     depth: usize,
 }
@@ -154,7 +156,7 @@ impl Parser<'_> {
         self.add_context(&key, is_array)
     }
 
-    /// Reads `key = value` into the context.
+    /// Reads `key = value` into the current table.
     fn key_value(&mut self) -> Result<(Vec<Str>, Value), Failure> {
         let (key, line) = self.scanner.key()?;
         self.line = line;
@@ -305,7 +307,7 @@ impl Parser<'_> {
         Ok(Value::Map(table))
     }
 
-    /// Puts a value under a dotted key.
+    /// Inserts a value under a dotted key.
     fn put(&self, table: &Map, key: &[Str], value: Value) -> Result<(), Failure> {
         let Some((last, parents)) = key.split_last() else { return Ok(()) };
         let mut table = table.clone();
@@ -327,7 +329,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Makes `key` the table that keys go into.
+    /// Makes `key` the current table.
     fn add_context(&mut self, key: &[Str], is_array: bool) -> Result<(), Failure> {
         let Some((last, parents)) = key.split_last() else { return Ok(()) };
         let line = self.line;
@@ -395,7 +397,8 @@ impl Parser<'_> {
         if !self.implicit.remove(&path) {
             return Err(defined(&path));
         }
-        // What was there only by name is defined now; of arrays the elements have been seen one by one before.
+        // The key was only implied and is defined now. The elements of an array were added one by one; the complete
+        // array replaces them.
         if self.arrays.contains(&path) {
             table.insert(key.clone(), node);
         }
@@ -403,7 +406,7 @@ impl Parser<'_> {
     }
 }
 
-/// A rune as Go's `%q` prints it, the end of the text included.
+/// Formats a rune as Go's `%q`; the end of the text is NUL.
 pub(super) fn strconv_rune(c: Option<char>) -> String {
     let mut out = Vec::new();
     strconv::append_quote_rune(&mut out, c.unwrap_or('\0'), false);
@@ -414,7 +417,7 @@ fn rune_or_eof(c: Option<char>) -> String {
     c.map_or_else(|| "end of file".into(), |c| format!("'{c}'"))
 }
 
-/// Whether each underscore stands between digits.
+/// Whether each underscore is between digits.
 fn underscores_ok(text: &[u8]) -> bool {
     if matches!(text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text), b"nan" | b"inf") {
         return true;
@@ -464,7 +467,7 @@ fn float(text: &[u8]) -> Result<f64, String> {
     })
 }
 
-/// A time in any of TOML's forms. Those without a zone get one that says so by its name.
+/// Parses a time in any of TOML's forms. Those without a zone get one that names the form.
 fn datetime(text: &[u8]) -> Option<Time> {
     const FORMS: [(&[u8], Option<&str>); 7] = [
         (b"2006-01-02T15:04:05.999999999Z07:00", None),
@@ -477,7 +480,7 @@ fn datetime(text: &[u8]) -> Option<Time> {
     ];
     let parsed = FORMS.iter().find_map(|(form, zone)| Some((form, zone, layout::parse(form, text).ok()?)));
     let (form, zone, time) = parsed?;
-    // Numbers must have their leading zeros, so all separators are where the layout has them.
+    // Numbers have their leading zeros, so every separator must be where the layout has it.
     let mut fixed = form.iter().take_while(|b| !matches!(b, b'.' | b'Z')).zip(text);
     fixed
         .all(|(form, byte)| form.is_ascii_digit() || form == byte)

@@ -8,7 +8,7 @@ use crate::functions::gofmt::MAX_DEPTH;
 use crate::functions::time::Time;
 use crate::functions::{deeper, layout};
 
-/// Writes a value; the error is Go's text.
+/// Encodes a value as TOML; the error is Go's message.
 pub(in crate::functions) fn encode(budget: &Budget, value: &Value) -> Result<Vec<u8>, String> {
     if matches!(value, Value::List(list) if list.is_nil()) {
         return Ok(b"[]".to_vec());
@@ -18,7 +18,7 @@ pub(in crate::functions) fn encode(budget: &Budget, value: &Value) -> Result<Vec
     Ok(encoder.out)
 }
 
-/// What a value is in TOML.
+/// Type of a value in TOML.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TomlType {
     Scalar,
@@ -27,7 +27,7 @@ enum TomlType {
     ArrayOfTables,
 }
 
-/// `None` for nil. Fails if an array has a nil element.
+/// Returns the TOML type of a value, `None` for nil. Fails if an array has a nil element.
 fn toml_type(budget: &Budget, value: &Value, depth: usize) -> Result<Option<TomlType>, String> {
     if depth > MAX_DEPTH {
         return Err("toml: the value is nested too deeply or contains itself".into());
@@ -55,7 +55,7 @@ fn toml_type(budget: &Budget, value: &Value, depth: usize) -> Result<Option<Toml
     }))
 }
 
-/// Charges for one part: a value that shares parts has more of them than the memory it takes.
+/// Charges for one part, since a value that shares parts has more of them than its memory suggests.
 fn charge(budget: &Budget) -> Result<(), String> {
     budget.charge_cost(1).map_err(|limit| limit.to_string())
 }
@@ -71,7 +71,7 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    /// Fails unless what is written so far fits, and charges for what comes next.
+    /// Fails if the output exceeds the budget; charges for the next part.
     fn check(&self) -> Result<(), String> {
         self.budget.ensure_memory(self.out.len()).map_err(|limit| limit.to_string())?;
         charge(self.budget)
@@ -136,7 +136,7 @@ impl Encoder<'_> {
         self.newline();
     }
 
-    /// The entries of a table: first those that are no tables themselves, then those that are, each sorted by key.
+    /// Writes the entries of a table: first plain values, then subtables, each sorted by key.
     fn table(&mut self, key: &mut Vec<Str>, table: &Value) -> Result<(), String> {
         let (direct, sub) = split_entries(self.budget, &entries(table))?;
         for (name, value) in direct.into_iter().chain(sub) {
@@ -159,7 +159,7 @@ impl Encoder<'_> {
             push_key(&mut self.out, &name);
             self.out.extend_from_slice(b" = ");
             deeper(|| self.element(&value, depth + 1))?;
-            // The comma is left out after the last entry of the last kind only, nil entries counted.
+            // As in Go, only the very last entry omits the comma, even if it is nil and not written.
             if i + 1 != direct_len + sub_len {
                 self.out.extend_from_slice(b", ");
             }
@@ -227,7 +227,7 @@ impl Encoder<'_> {
     }
 }
 
-/// The entries of a map, or the fields of a struct under Go's names.
+/// Returns the entries of a map, or the fields of a struct by their Go names.
 fn entries(table: &Value) -> Map {
     match table {
         Value::Map(map) => map.clone(),

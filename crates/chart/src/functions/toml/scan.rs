@@ -1,4 +1,4 @@
-//! The words of TOML: keys, strings, numbers, and the blanks between them.
+//! Tokens of TOML: keys, strings, numbers, and the blanks between them.
 
 use steersman_gostd::strconv::quote;
 use steersman_gotemplate::Str;
@@ -6,13 +6,13 @@ use steersman_gotemplate::Str;
 use super::decode::strconv_rune;
 use crate::functions::unicode;
 
-/// Why a document cannot be read, and where.
+/// Error message for an invalid document, with its line.
 pub(super) struct Failure {
     pub(super) line: usize,
     pub(super) message: String,
 }
 
-/// A value that is no string, array or table, not yet understood.
+/// A value that is not a string, array or table, before it is parsed.
 pub(super) enum Number<'a> {
     Bool(bool),
     Integer(&'a [u8]),
@@ -20,11 +20,11 @@ pub(super) enum Number<'a> {
     Datetime(&'a [u8]),
 }
 
-/// Reads a text character by character.
+/// Reads TOML character by character.
 pub(super) struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
-    /// The line of the next character, from 1.
+    /// Line of the next character, from 1.
     pub(super) line: usize,
 }
 
@@ -41,18 +41,18 @@ impl<'a> Scanner<'a> {
         Self { text, ..Self::default() }
     }
 
-    /// A failure here, or on the line before where the text has ended with a line end.
+    /// Builds an error at the current line, or at the line before if the text ended with a line break.
     pub(super) fn fail<T>(&self, message: String) -> Scan<T> {
         let ended = self.at >= self.text.len() && self.text.ends_with(b"\n");
         Err(Failure { line: self.line - usize::from(ended && self.line > 1), message })
     }
 
-    /// A failure at a character that was looked at but not read.
+    /// Builds an error at a character that was peeked but not consumed.
     fn fail_ahead<T>(&self, message: &str) -> Scan<T> {
         Err(Failure { line: self.line, message: message.into() })
     }
 
-    /// A failure on the line that was just left.
+    /// Builds an error on the line just left.
     fn fail_previous<T>(&self, message: &str) -> Scan<T> {
         Err(Failure { line: self.line.saturating_sub(1), message: message.into() })
     }
@@ -101,7 +101,7 @@ impl<'a> Scanner<'a> {
         Ok(self.text.get(start..self.at).unwrap_or_default())
     }
 
-    /// Skips spaces and tabs, and line ends too if asked to.
+    /// Skips spaces and tabs, and line breaks too if `lines`.
     pub(super) fn skip_blank(&mut self, lines: bool) -> Scan<()> {
         self.take_while(|c| matches!(c, ' ' | '\t') || (lines && matches!(c, '\n' | '\r')))?;
         Ok(())
@@ -123,7 +123,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Nothing but a comment may follow on the line.
+    /// Fails if anything but a comment follows on the line.
     pub(super) fn end_of_line(&mut self) -> Scan<()> {
         self.skip_blank(false)?;
         match self.next()? {
@@ -138,7 +138,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// One part of a key.
+    /// Reads one part of a key.
     fn name(&mut self) -> Scan<Str> {
         match self.peek()? {
             Some(mark @ ('"' | '\'')) => {
@@ -149,7 +149,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The name of a table up to its `]`.
+    /// Reads the name of a table up to its `]`.
     pub(super) fn table_name(&mut self) -> Scan<Vec<Str>> {
         let mut key = Vec::new();
         loop {
@@ -176,7 +176,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A key up to its `=`, and the line it began on.
+    /// Reads a key up to its `=`, and returns it with the line it began on.
     pub(super) fn key(&mut self) -> Scan<(Vec<Str>, usize)> {
         self.skip_blank(false)?;
         match self.peek()? {
@@ -208,7 +208,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A string of any of the four kinds.
+    /// Reads a string of any of the four kinds.
     pub(super) fn string_value(&mut self) -> Scan<Vec<u8>> {
         let Some(mark) = self.next()? else { return self.fail("unexpected EOF; expected value".into()) };
         let triple = [mark as u8; 2];
@@ -219,7 +219,7 @@ impl<'a> Scanner<'a> {
         self.multiline(mark)
     }
 
-    /// The rest of a string on one line.
+    /// Reads the rest of a single-line string.
     fn string(&mut self, mark: char) -> Scan<Vec<u8>> {
         let mut out = Vec::new();
         loop {
@@ -236,7 +236,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The rest of a string over several lines.
+    /// Reads the rest of a multi-line string.
     fn multiline(&mut self, mark: char) -> Scan<Vec<u8>> {
         if self.rest().starts_with(b"\r\n") {
             self.next()?;
@@ -260,13 +260,13 @@ impl<'a> Scanner<'a> {
                         let shown = if mark == '"' { format!("'{marks}'") } else { format!("\"{marks}\"") };
                         return self.fail(format!("unexpected {shown}"));
                     }
-                    // Up to two of them belong to the string.
+                    // Up to two of the quotes belong to the string.
                     out.extend(std::iter::repeat_n(mark as u8, marks - 3));
                     self.at += marks - 1;
                     return Ok(out);
                 }
                 Some('\\') if mark == '"' => {
-                    // A backslash at the end of a line swallows all blanks up to the next text.
+                    // A backslash at the end of a line skips all blanks up to the next text.
                     let blank = self.rest().iter().take_while(|b| b" \t\r\n".contains(b)).count();
                     if self.rest().iter().take(blank).any(|b| *b == b'\n') {
                         self.skip_blank(true)?;
@@ -279,7 +279,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// What follows a backslash.
+    /// Reads the escape after a backslash.
     fn escape(&mut self, out: &mut Vec<u8>) -> Scan<()> {
         let start = self.at - 1;
         let c = self.next()?;
@@ -329,7 +329,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A boolean, a number or a time.
+    /// Reads a boolean, a number or a time.
     pub(super) fn scalar(&mut self) -> Scan<Number<'a>> {
         let start = self.at;
         let first = self.next()?;
@@ -347,7 +347,7 @@ impl<'a> Scanner<'a> {
                 Ok(Number::Float(so_far(self)))
             }
             Some(c) if unicode::is_letter(c) => {
-                // What looked like the start of `inf` or `nan` is told without its first letter.
+                // A word that begins like `inf` or `nan` is reported without its first letter, as in Go.
                 let half = (c == 'i' && self.rest().starts_with(b"n"))
                     || (c == 'n' && self.rest().starts_with(b"a"));
                 self.take_while(unicode::is_letter)?;
@@ -366,7 +366,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A number after its sign.
+    /// Reads a number after its sign.
     fn signed(&mut self, start: usize) -> Scan<Number<'a>> {
         let so_far = |scanner: &Self| scanner.text.get(start..scanner.at).unwrap_or_default();
         let shown = |scanner: &Self| String::from_utf8_lossy(so_far(scanner)).into_owned();
@@ -392,7 +392,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A decimal number after its first digit, which cannot become a time.
+    /// Reads a decimal number after its first digit, where no time is possible.
     fn decimal(&mut self, start: usize) -> Scan<Number<'a>> {
         self.take_while(|c| c.is_ascii_digit() || c == '_')?;
         if matches!(self.peek()?, Some('.' | 'e' | 'E')) {
@@ -406,7 +406,7 @@ impl<'a> Scanner<'a> {
         Ok(Number::Float(self.text.get(start..self.at).unwrap_or_default()))
     }
 
-    /// A number or a time after its first digit.
+    /// Reads a number or a time after its first digit.
     fn number(&mut self, start: usize, zero: bool) -> Scan<Number<'a>> {
         let base = self.peek()?;
         if zero && let Some(base @ ('b' | 'o' | 'x')) = base {

@@ -1,7 +1,7 @@
-//! Compiles a schema and everything that it refers to.
+//! Compiles a schema and all schemas that it refers to.
 //!
-//! The order is that of Go's santhosh-tekuri/jsonschema, which Helm uses: breadth first from the root, so that of several
-//! problems the same one is reported.
+//! The order is that of Go's santhosh-tekuri/jsonschema, which Helm uses: breadth-first from the root, so that the same
+//! one of several errors is reported.
 
 use std::sync::Arc;
 
@@ -12,37 +12,37 @@ use super::node::{KeywordFilter, Node, Object};
 use super::resource::{DocumentId, Documents, PlaceId, Target};
 use super::subschema::{SchemaId, Subschema};
 
-/// A schema and all that it refers to, with the documents that they are in.
+/// A compiled schema with all that it refers to, and their documents.
 pub(super) struct Compiled {
     pub(super) schemas: Vec<Subschema>,
     pub(super) documents: Documents,
 }
 
-/// What a compiled schema is made of.
+/// Source of a schema that is to be compiled.
 enum Pending {
     Place(PlaceId),
-    /// A pointer to nothing: a problem once its turn comes.
+    /// A pointer to a missing value, which becomes an error when its turn comes.
     Missing(String),
 }
 
-/// A compile in progress.
+/// A compilation in progress.
 pub(super) struct Compiler<'a, 'l> {
     loader: &'a mut Loader<'l>,
     pub(super) documents: Documents,
     pending: Vec<Pending>,
-    /// The schemas that were queued, by place.
+    /// Queued schemas, by place.
     known: Vec<Option<SchemaId>>,
     schemas: Vec<Subschema>,
     checkers: metaschema::Checkers,
     mode: Mode,
 }
 
-/// What is compiled.
+/// Kind of document being compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// A schema, which has to meet its metaschema.
+    /// A schema, which must be valid against its metaschema.
     Schema,
-    /// A metaschema: it is taken to be right, and asserts formats in every draft.
+    /// A metaschema. It is assumed to be valid, and asserts formats in every draft.
     Metaschema,
 }
 
@@ -59,7 +59,7 @@ impl<'a, 'l> Compiler<'a, 'l> {
         }
     }
 
-    /// Compiles the schema at that URL, and gives its index.
+    /// Compiles the schema at a URL and returns its index.
     pub(super) fn compile(&mut self, url: &str) -> Result<SchemaId, String> {
         let document = self.open(url)?;
         let root = self.enqueue(self.documents.root(document));
@@ -79,7 +79,7 @@ impl<'a, 'l> Compiler<'a, 'l> {
         Compiled { schemas: self.schemas, documents: self.documents }
     }
 
-    /// The document at that URL, checked against its metaschema if it is new.
+    /// Returns the document at a URL, checked against its metaschema when first loaded.
     fn open(&mut self, url: &str) -> Result<DocumentId, String> {
         let (document, is_unchecked) = self.documents.get_or_load(url, self.loader)?;
         if is_unchecked
@@ -100,7 +100,7 @@ impl<'a, 'l> Compiler<'a, 'l> {
         metaschema::check(&self.documents, place, &checker)
     }
 
-    /// The index of the schema at a place.
+    /// Queues the schema at a place and returns its index.
     pub(super) fn enqueue(&mut self, place: PlaceId) -> SchemaId {
         let next = SchemaId(self.pending.len());
         if place.0 >= self.known.len() {
@@ -165,7 +165,7 @@ impl<'a, 'l> Compiler<'a, 'l> {
         Ok(schema)
     }
 
-    /// The schema that a reference names.
+    /// Queues the schema that a reference names.
     fn enqueue_reference(&mut self, place: PlaceId, base: &str, reference: &str) -> Result<SchemaId, String> {
         let address = super::url::join(base, reference)?;
         let document = self.documents.document_of(place);
@@ -192,12 +192,12 @@ pub(super) struct Keywords<'c, 'a, 'l> {
 }
 
 impl<'c> Keywords<'c, '_, '_> {
-    /// The value of a keyword.
+    /// Returns the value of a keyword.
     pub(super) fn get(&self, keyword: &str) -> Option<&'c Node> {
         if self.filter.may_have(keyword) { self.object.get(keyword) } else { None }
     }
 
-    /// The address of a keyword, as errors show it.
+    /// Returns the address of a keyword, for error messages.
     pub(super) fn location(&self, keyword: &str) -> String {
         format!("{}/{}", self.compiler.documents.location(self.place), super::url::encode(keyword))
     }
@@ -213,29 +213,29 @@ impl<'c> Keywords<'c, '_, '_> {
         Some(self.compiler.enqueue(place))
     }
 
-    /// The schema under a keyword.
+    /// Queues the schema of a keyword.
     pub(super) fn one(&mut self, keyword: &str) -> Option<SchemaId> {
         self.subschema(keyword, None)
     }
 
-    /// The schema under a keyword and a key of its object.
+    /// Queues the schema of a keyword's member.
     pub(super) fn member(&mut self, keyword: &str, key: &str) -> Option<SchemaId> {
         self.subschema(keyword, Some(key))
     }
 
-    /// The schemas in the array under a keyword.
+    /// Queues the schemas in a keyword's array.
     pub(super) fn items(&mut self, keyword: &str) -> Vec<SchemaId> {
         let count = self.get(keyword).and_then(Node::as_array).map_or(0, <[Node]>::len);
         (0..count).filter_map(|index| self.subschema(keyword, Some(&index.to_string()))).collect()
     }
 
-    /// The schemas in the object under a keyword.
+    /// Queues the schemas in a keyword's object.
     pub(super) fn members(&mut self, keyword: &str) -> Vec<(String, SchemaId)> {
         let members = self.get(keyword).and_then(Node::as_object).into_iter().flatten();
         members.filter_map(|(key, _)| Some((key.clone(), self.member(keyword, key)?))).collect()
     }
 
-    /// The schema that a keyword refers to.
+    /// Queues the schema that a keyword refers to.
     pub(super) fn reference(&mut self, keyword: &str) -> Result<Option<SchemaId>, String> {
         let Some(reference) = self.get(keyword).and_then(Node::as_str) else { return Ok(None) };
         self.compiler.enqueue_reference(self.place, self.base, reference).map(Some)

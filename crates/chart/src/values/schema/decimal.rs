@@ -1,15 +1,15 @@
-//! Exact decimal numbers: compared and divided as Go's `big.Rat` does, without ever writing out a power of ten.
+//! Exact decimals, compared and divided as Go's `big.Rat` does, without expanding powers of ten.
 
 use std::cmp::Ordering;
 
 use num_bigint::BigUint;
 
-/// Go refuses larger exponents, and lets the keyword pass that has one.
+/// Go rejects larger exponents, and ignores keywords that have one.
 const MAX_EXPONENT: i64 = 1_000_000;
-/// The longest number that is divided: making one of decimal digits takes quadratic time.
+/// Maximum length of a number to divide: converting decimal digits takes quadratic time.
 const MAX_DIGITS: usize = 10_000;
 
-/// A number: `digits`, which neither begin nor end with a zero, times ten to the `exponent`.
+/// A number: `digits`, without leading or trailing zeros, times ten to the `exponent`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Decimal {
     negative: bool,
@@ -36,7 +36,7 @@ impl Decimal {
         Self { negative, digits, exponent }
     }
 
-    /// Reads a JSON number; `None` if its exponent is too large.
+    /// Parses a JSON number; `None` if its exponent is too large.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let (negative, mantissa) = mantissa.strip_prefix('-').map_or((false, mantissa), |rest| (true, rest));
@@ -52,13 +52,13 @@ impl Decimal {
         self.exponent >= 0
     }
 
-    /// The lowest 64 bits of a whole number, as Go's `big.Int.Int64` gives them.
+    /// Returns the lowest 64 bits of an integer, as Go's `big.Int.Int64` does.
     pub(super) fn low_bits(&self) -> i64 {
         let times_ten = |number: u64, digit: u8| {
             number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
         };
         let number = self.digits.iter().fold(0, |number, digit| times_ten(number, *digit));
-        // Ten to the 64th has no bit among the lowest 64.
+        // The 64 lowest bits of ten to the 64th are zero.
         let number = (0..self.exponent.min(64)).fold(number, |number, _| times_ten(number, b'0'));
         let number = number.cast_signed();
         if self.negative { number.wrapping_neg() } else { number }
@@ -81,12 +81,12 @@ impl Decimal {
         })
     }
 
-    /// Whether the number is a multiple of another; one that is too long to divide is none.
+    /// Whether the number is a multiple of another; false if either is too long to divide.
     pub(super) fn is_multiple_of(&self, other: &Self) -> bool {
         if self.digits.is_empty() {
             return true;
         }
-        // What does not end with a zero is no multiple of ten.
+        // A number that does not end with a zero is not a multiple of ten.
         let Ok(shift) = u64::try_from(self.exponent - other.exponent) else { return false };
         if self.digits.len().max(other.digits.len()) > MAX_DIGITS {
             return false;

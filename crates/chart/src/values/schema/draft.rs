@@ -1,10 +1,10 @@
-//! The drafts of JSON Schema: their addresses, keywords that hold subschemas, and vocabularies.
+//! Drafts of JSON Schema: addresses, keywords that contain subschemas, and vocabularies.
 
 use std::sync::Arc;
 
 use super::node::{Node, Object};
 
-/// A draft of the specification.
+/// A draft of the JSON Schema specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Draft {
     V4,
@@ -14,10 +14,10 @@ pub(super) enum Draft {
     V2020,
 }
 
-/// The draft of schemas that name none.
+/// Draft of schemas without `$schema`.
 pub(super) const LATEST: Draft = Draft::V2020;
 
-/// How a keyword holds subschemas.
+/// How a keyword contains subschemas.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
     One,
@@ -25,7 +25,7 @@ pub(super) enum Shape {
     Members,
 }
 
-/// Keywords that hold subschemas, each with the first draft that has it.
+/// Keywords that contain subschemas, each with the first draft that has it.
 const SUBSCHEMAS: &[(Draft, &str, Shape)] = &[
     (Draft::V4, "definitions", Shape::Members),
     (Draft::V4, "not", Shape::One),
@@ -55,7 +55,7 @@ const SUBSCHEMAS: &[(Draft, &str, Shape)] = &[
 impl Draft {
     pub(super) const ALL: [Self; 5] = [Self::V4, Self::V6, Self::V7, Self::V2019, Self::V2020];
 
-    /// The draft that a `$schema` names.
+    /// Returns the draft that a `$schema` names.
     pub(super) fn from_url(url: &str) -> Option<Self> {
         let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
         let place = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")).unwrap_or(url);
@@ -70,7 +70,7 @@ impl Draft {
         }
     }
 
-    /// The address of the metaschema.
+    /// Returns the address of the draft's metaschema.
     pub(super) fn url(self) -> &'static str {
         match self {
             Self::V4 => "http://json-schema.org/draft-04/schema",
@@ -86,7 +86,7 @@ impl Draft {
         known.map(|(_, keyword, shape)| (*keyword, *shape))
     }
 
-    /// The keyword for a schema's address.
+    /// Returns the keyword for a schema's address.
     pub(super) fn id_keyword(self) -> &'static str {
         if self == Self::V4 { "id" } else { "$id" }
     }
@@ -96,7 +96,7 @@ impl Draft {
         self < Self::V2019
     }
 
-    /// The address that a schema gives itself, without a fragment.
+    /// Returns the address that a schema declares, without its fragment.
     pub(super) fn id(self, schema: &Object) -> Option<&str> {
         if self.ref_hides_siblings() && schema.contains_key("$ref") {
             return None;
@@ -130,7 +130,9 @@ impl Draft {
         }
     }
 
-    /// The vocabularies that a metaschema requires, `None` if it lists none; the error names one that is not known.
+    /// Returns the vocabularies that a metaschema requires, `None` if it lists none.
+    ///
+    /// The error is the URL of an unknown vocabulary.
     pub(super) fn required_vocabularies(
         self,
         metaschema: &Node,
@@ -150,7 +152,7 @@ impl Draft {
     }
 }
 
-/// A draft with the vocabularies in use; `None` for the draft's default.
+/// A draft with the vocabularies in use; `None` for the draft's defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Dialect {
     pub(super) draft: Draft,

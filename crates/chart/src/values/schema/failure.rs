@@ -1,11 +1,11 @@
-//! Why a value does not meet a schema: a tree of reasons, printed as Go's santhosh-tekuri/jsonschema prints its errors.
+//! Validation errors: a tree of causes, printed as by Go's santhosh-tekuri/jsonschema.
 
 use super::words::quote;
 
-/// A reason, with those below it.
+/// A validation error with its causes.
 #[derive(Debug, Default)]
 pub(super) struct Failure {
-    /// The JSON pointer of the value.
+    /// JSON pointer of the value.
     at: String,
     message: String,
     kind: Kind,
@@ -16,9 +16,9 @@ pub(super) struct Failure {
 enum Kind {
     #[default]
     Keyword,
-    /// Several reasons for one value.
+    /// Several errors of one value.
     Group,
-    /// A reason behind a reference.
+    /// The error of a referenced schema.
     Reference,
 }
 
@@ -36,12 +36,12 @@ impl Failure {
         Self { kind: Kind::Reference, ..Self::new(at, "validation failed".to_owned(), causes) }
     }
 
-    /// The reasons themselves, where this only holds several together.
+    /// Returns the causes of a group, or the error itself.
     pub(super) fn into_causes(self) -> Vec<Self> {
         if self.kind == Kind::Group { self.causes } else { vec![self] }
     }
 
-    /// The reasons as lines, further ones indented below each.
+    /// Prints one line per error, with causes indented below.
     pub(super) fn print(self) -> String {
         let mut text = String::new();
         for cause in self.into_causes() {
@@ -52,7 +52,7 @@ impl Failure {
 
     fn print_at(&self, indent: usize, text: &mut String) {
         let mut inner = indent;
-        // A reference to a schema that failed for one reason is not worth a line.
+        // A reference to a schema that failed for a single cause is not printed.
         if self.kind != Kind::Reference || self.causes.len() != 1 {
             text.push('\n');
             text.push_str(&"  ".repeat(indent - 1));

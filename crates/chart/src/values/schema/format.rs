@@ -1,19 +1,19 @@
-//! `format`: what each name asks of a text, and what is wrong with one, in the words of Go's santhosh-tekuri/jsonschema.
+//! The `format` keyword: validators with the error messages of Go's santhosh-tekuri/jsonschema.
 
 use steersman_gostd::{netip, strconv};
 
 use crate::functions::{layout, regexes, urls};
 use crate::gofmt::quote_rune;
 
-/// A format that is checked.
+/// A format with a validator.
 #[derive(Debug)]
 pub(super) struct Format {
     pub(super) name: &'static str,
-    /// Says what is wrong with a text.
+    /// Validates a string.
     pub(super) check: Check,
 }
 
-/// The formats that are checked; any other is met by every text.
+/// Formats that are validated; any other accepts every string.
 const KNOWN: &[Format] = &[
     Format { name: "date", check: date },
     Format { name: "date-time", check: date_time },
@@ -36,21 +36,21 @@ const KNOWN: &[Format] = &[
     Format { name: "uuid", check: uuid },
 ];
 
-/// The format of that name, if it is checked.
+/// Returns the format of that name, if it is validated.
 pub(super) fn find(name: &str) -> Option<&'static Format> {
     KNOWN.iter().find(|format| format.name == name)
 }
 
-/// Says what is wrong with a text, if anything is.
+/// Validates a string; the error says why it is invalid.
 pub(super) type Check = fn(&str) -> Checked;
 type Checked = Result<(), String>;
 
-/// Fails with a message unless something holds.
+/// Fails with `message` unless `holds`.
 fn ensure(holds: bool, message: &str) -> Checked {
     if holds { Ok(()) } else { Err(message.to_owned()) }
 }
 
-/// How many digits a text begins with.
+/// Returns the number of digits that a string begins with.
 fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
@@ -117,7 +117,7 @@ fn duration(text: &str) -> Checked {
             let count = digits(text);
             ensure(count > 0, "missing number")?;
             text = text.get(count..).unwrap_or_default();
-            // Units are bytes there: the first of a longer character is one by itself.
+            // As in Go, units are bytes: the first byte of a longer character is a unit of its own.
             let unit = char::from(*text.as_bytes().first().ok_or("missing unit")?);
             let Some(at) = left.find(unit) else {
                 let shown = quote_rune(unit);
@@ -242,7 +242,7 @@ fn time(text: &str) -> Checked {
 fn date_time(text: &str) -> Checked {
     ensure(text.len() >= 20, "less than 20 characters long")?;
     ensure(matches!(text.as_bytes().get(10), Some(b't' | b'T')), "11th character must be t or T")?;
-    // The eleventh byte being a letter, both sides are whole characters.
+    // The eleventh byte is a letter, so this does not split a character.
     let (day, rest) = text.split_at(10);
     date(day).map_err(|why| format!("invalid date element: {why}"))?;
     time(rest.get(1..).unwrap_or_default()).map_err(|why| format!("invalid time element: {why}"))

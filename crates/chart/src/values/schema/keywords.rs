@@ -1,4 +1,4 @@
-//! Decodes the keywords of a schema, each in the drafts and vocabularies that have it.
+//! Decodes the keywords of a schema, depending on draft and vocabularies.
 
 use super::compiler::Keywords;
 use super::decimal::Decimal;
@@ -20,7 +20,7 @@ impl Keywords<'_, '_, '_> {
         if !is_hidden {
             self.draft4(schema, &mut object, &mut array)?;
         }
-        // What later drafts added is read beside a `$ref` as well; of it only `const` is looked at.
+        // Keywords of later drafts are read beside a `$ref` too; only `const` of these has an effect there.
         if draft >= Draft::V6 {
             if self.dialect.has("applicator") {
                 array.contains = self.one("contains");
@@ -96,7 +96,7 @@ impl Keywords<'_, '_, '_> {
         schema.types = self.get("type").map(Types::decode).unwrap_or_default();
         schema.enumeration = self.array("enum").map(<[Node]>::to_vec);
         let mut number = NumberRules { multiple_of: self.number("multipleOf"), ..NumberRules::default() };
-        // In draft 4 the exclusive bounds are flags beside the inclusive ones.
+        // In draft 4 the exclusive bounds are booleans that modify the inclusive ones.
         let bounds = |keyword: &str, exclusive: &str| match self.boolean(exclusive) {
             Some(true) => (None, self.number(keyword)),
             _ => (self.number(keyword), self.number(exclusive)),
@@ -211,7 +211,7 @@ impl Keywords<'_, '_, '_> {
         }
     }
 
-    /// A whole number, which may be written as 3.0.
+    /// Returns an integer, which may be written as 3.0.
     fn whole(&self, keyword: &str) -> Option<i64> {
         match self.number(keyword)? {
             Number::Int(number) => Some(number),

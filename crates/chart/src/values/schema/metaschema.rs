@@ -1,4 +1,4 @@
-//! The metaschemas, and whether a schema meets its own.
+//! Metaschemas, and checking schemas against them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use super::url::quote;
 use super::validator::{Meta, Validator};
 use super::well_formed::is_well_formed;
 
-/// The documents of a draft by the last part of their addresses, without titles and descriptions.
+/// Returns a draft's documents by the last part of their addresses, without titles and descriptions.
 fn documents(draft: Draft) -> &'static Object {
     static PARSED: [LazyLock<Node>; 5] = [
         LazyLock::new(|| parse(include_str!("../../../data/metaschemas/draft-04.json"))),
@@ -31,12 +31,12 @@ fn parse(text: &str) -> Node {
     steersman_yaml::json::read_from_slice(text.as_bytes()).unwrap_or(Node::Null)
 }
 
-/// The address that the names of a draft's documents are relative to.
+/// Returns the base address of a draft's documents.
 fn directory(draft: Draft) -> &'static str {
     draft.url().strip_suffix("schema").unwrap_or_default()
 }
 
-/// The metaschema at a URL, of a draft or a vocabulary.
+/// Returns the metaschema of a draft or vocabulary at a URL.
 pub(super) fn document(url: &str) -> Option<Node> {
     let place = |url: &str| {
         let rest = url.strip_prefix("http://json-schema.org/");
@@ -55,7 +55,7 @@ pub(super) fn document(url: &str) -> Option<Node> {
 /// Compiled metaschemas.
 struct Metaschemas {
     schemas: Vec<Subschema>,
-    /// By URL: those of drafts and of vocabularies.
+    /// Metaschemas of drafts and vocabularies by URL.
     by_url: HashMap<String, SchemaId>,
 }
 
@@ -67,14 +67,14 @@ impl Metaschemas {
         for draft in drafts {
             let vocabularies = draft.vocabularies().iter().map(|name| vocabulary_url(*draft, name));
             for url in std::iter::once(draft.url().to_owned()).chain(vocabularies) {
-                // They are our own: all of them compile, which a test makes sure of.
+                // Metaschemas are built in and all compile, as a test verifies.
                 if let Ok(schema) = compiler.compile(&url) {
                     by_url.insert(url, schema);
                 }
             }
         }
         let Compiled { mut schemas, .. } = compiler.finish();
-        // The documents are gone, and places in them with it.
+        // The documents are dropped, so places in them are no longer valid.
         schemas.iter_mut().for_each(|schema| schema.place = None);
         Self { schemas, by_url }
     }
@@ -83,7 +83,7 @@ impl Metaschemas {
         self.by_url.get(draft.url()).copied().unwrap_or(SchemaId(0))
     }
 
-    /// Those of one draft.
+    /// Returns the compiled metaschemas of one draft.
     fn of(draft: Draft) -> &'static Self {
         static COMPILED: [LazyLock<Metaschemas>; 5] = [
             LazyLock::new(|| Metaschemas::compile(&[Draft::V4])),
@@ -98,7 +98,7 @@ impl Metaschemas {
         }
     }
 
-    /// Those of all drafts together.
+    /// Returns the compiled metaschemas of all drafts.
     fn of_all() -> &'static Self {
         static COMPILED: LazyLock<Metaschemas> = LazyLock::new(|| Metaschemas::compile(&Draft::ALL));
         &COMPILED
@@ -109,21 +109,21 @@ fn vocabulary_url(draft: Draft, name: &str) -> String {
     format!("{}meta/{name}", directory(draft))
 }
 
-/// The metaschemas that a document is checked against.
+/// Metaschemas to check a document against.
 #[derive(Clone)]
 pub(super) struct Checker {
     pub(super) schemas: Cow<'static, [Subschema]>,
     pub(super) start: SchemaId,
-    /// The metaschema at each resource, if the document mixes dialects.
+    /// Metaschema of each resource, if the document mixes dialects.
     pub(super) switches: Arc<HashMap<PlaceId, SchemaId>>,
 }
 
-/// The checkers of documents, each with the count of resources that it was made for.
+/// Checkers by document, each with the number of resources it was built for.
 #[derive(Default)]
 pub(super) struct Checkers(HashMap<DocumentId, (usize, Checker)>);
 
 impl Checkers {
-    /// The checker of the schema at a place.
+    /// Returns the checker for the schema at a place.
     pub(super) fn of(&mut self, documents: &Documents, place: PlaceId) -> Checker {
         let document = documents.document_of(place);
         let count = documents.resource_count(document);
@@ -161,7 +161,7 @@ fn checker(documents: &Documents, document: DocumentId) -> Checker {
     Checker { schemas: schemas.into(), start, switches: Arc::new(switches) }
 }
 
-/// The metaschema of a dialect; one that chooses its vocabularies gets one made of theirs.
+/// Returns the metaschema of a dialect; custom vocabularies are combined into a new one.
 fn dialect_metaschema(
     metaschemas: &Metaschemas,
     dialect: &Dialect,
@@ -180,7 +180,7 @@ fn dialect_metaschema(
     id
 }
 
-/// Checks the schema at a place; the error is Helm's.
+/// Checks the schema at a place against its metaschema; the error is Helm's.
 pub(super) fn check(documents: &Documents, place: PlaceId, checker: &Checker) -> Result<(), String> {
     let (_, resource) = documents.resource(place);
     if checker.switches.is_empty() && is_well_formed(documents.node(place), resource.dialect.draft) {

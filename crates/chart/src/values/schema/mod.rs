@@ -1,11 +1,11 @@
-//! values.schema.json: whether values meet it, and if not, Helm's words for it.
+//! values.schema.json: validates values, with Helm's error messages.
 //!
-//! Helm uses Go's santhosh-tekuri/jsonschema, and this is built as that is: [`compiler`] decodes a schema and all that it
-//! refers to, [`validator`] checks values, and both report what Go's do.
+//! Helm uses Go's santhosh-tekuri/jsonschema, whose structure this follows: [`compiler`] decodes a schema and all that
+//! it refers to, [`validator`] checks values, and both report the same errors.
 //!
-//! No library serves. `boon`, by the same author, rewrites patterns to those of ECMA, prints other texts, cannot replace the
-//! format `regex`, searches all schemas for each one that it adds, and does not limit recursion. `jsonschema` words and nests
-//! errors otherwise, and was a fifteenth of the program's build.
+//! No library is suitable. `boon`, by the same author, converts patterns to ECMA syntax, has other messages, cannot
+//! replace the format `regex`, searches all schemas for each one it adds, and does not limit recursion. `jsonschema`
+//! words and nests errors differently, and took a fifteenth of the build time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,17 +40,17 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-/// The address that Helm gives to a schema.
+/// URL that Helm assigns to the schema.
 const ADDRESS: &str = "file:///values.schema.json";
 
-/// Gives the schema behind a URL that another schema refers to, or says why it cannot.
+/// Fetches the schema at a URL that another schema refers to.
 #[derive(Clone)]
 pub struct FetchSchema(Arc<Fetch>);
 
 type Fetch = dyn Fn(&str) -> Result<Json, String> + Send + Sync;
 
 impl FetchSchema {
-    /// Asks `fetch` for every `http` and `https` URL.
+    /// Calls `fetch` for every `http` and `https` URL.
     pub fn new(fetch: impl Fn(&str) -> Result<Json, String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(fetch))
     }
@@ -62,7 +62,7 @@ impl fmt::Debug for FetchSchema {
     }
 }
 
-/// A schema ready for use, or what is wrong with it.
+/// A compiled schema, or the error of compiling it.
 pub(crate) struct Schema(Result<Ready, String>);
 
 struct Ready {
@@ -72,7 +72,7 @@ struct Ready {
 }
 
 impl Schema {
-    /// Reads a schema.
+    /// Compiles a schema.
     pub(crate) fn compile(text: &[u8], fetch: Option<&FetchSchema>) -> Self {
         Self(read(text).and_then(|schema| {
             let mut loader = Loader::new(ADDRESS, schema, fetch);
@@ -83,7 +83,7 @@ impl Schema {
         }))
     }
 
-    /// Why values do not meet the schema, as Helm prints it.
+    /// Validates values; the error is printed as by Helm.
     pub(crate) fn check(&self, values: &Table, warnings: &mut Vec<String>) -> Result<(), String> {
         let Ready { compiled, root, warnings: own } = self.0.as_ref().map_err(Clone::clone)?;
         warnings.extend_from_slice(own);
@@ -95,13 +95,13 @@ impl Schema {
     }
 }
 
-/// Reads a schema's text; what is no JSON is told in the words of Go's decoder of streams.
+/// Parses a schema; invalid JSON is reported as by Go's stream decoder.
 fn read(text: &[u8]) -> Result<Node, String> {
     let problem = match steersman_yaml::json::read_from_slice(text) {
         Ok(schema) => return Ok(schema),
         Err(problem) => problem.to_string(),
     };
-    // Within a word or a number the end reads as a space that the text does not have.
+    // Inside a word or a number, the end is reported as a space that the text does not have.
     let is_end = problem == "unexpected end of JSON input"
         || (problem.starts_with("invalid character ' ' in ") && !text.ends_with(b" "));
     Err(match problem {
@@ -114,7 +114,7 @@ fn read(text: &[u8]) -> Result<Node, String> {
     })
 }
 
-/// Runs one level of a recursion that schemas or values control, taking more stack from the heap where little is left.
+/// Runs one level of a recursion over schemas or values, growing the stack onto the heap if needed.
 fn deeper<R>(step: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(128 << 10, 2 << 20, step)
 }

@@ -1,4 +1,4 @@
-//! JSON values as schemas and what is checked against them: numbers keep their text, and copies share their content.
+//! JSON values for schemas and instances: numbers keep their text, and clones share their content.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub(super) enum Node {
 /// The members of a JSON object.
 pub(super) type Object = BTreeMap<String, Node>;
 
-/// Tells most keywords that an object does not have without a search.
+/// A bit filter that rules out most absent keywords without a lookup.
 pub(super) struct KeywordFilter(u64);
 
 impl KeywordFilter {
@@ -48,14 +48,14 @@ impl KeywordFilter {
     }
 }
 
-/// A number as it is written.
+/// A number as written.
 #[derive(Clone, Debug)]
 pub(super) enum Number {
     Int(i64),
     Text(Box<str>),
 }
 
-/// The largest whole number of which a float says exactly which one it is.
+/// The largest integer up to which a float represents every integer exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Number {
@@ -67,7 +67,7 @@ impl Number {
         Self::Text(format!("{number:e}").into())
     }
 
-    /// The exact value; `None` if the exponent is beyond what Go's `big.Rat` takes.
+    /// Returns the exact value; `None` if the exponent exceeds what Go's `big.Rat` accepts.
     pub(super) fn decimal(&self) -> Option<Decimal> {
         match self {
             Self::Int(number) => Some(Decimal::from(*number)),
@@ -82,7 +82,7 @@ impl Number {
         }
     }
 
-    /// The nearest float.
+    /// Converts to the nearest float.
     pub(super) fn as_f64(&self) -> f64 {
         match self {
             Self::Int(number) => *number as f64,
@@ -90,7 +90,7 @@ impl Number {
         }
     }
 
-    /// The order by value; `None` if one of the two is out of range.
+    /// Compares by value; `None` if either is out of range.
     pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => Some(a.cmp(b)),
@@ -118,7 +118,7 @@ impl FromJson for Node {
     }
 
     fn number(text: &str) -> Option<Self> {
-        // A zero with a sign prints as one.
+        // A negative zero must print as one.
         let int = text.parse().ok().filter(|_| text != "-0").map(Number::Int);
         Some(Self::Number(int.unwrap_or_else(|| Number::Text(text.into()))))
     }
@@ -235,7 +235,7 @@ impl Node {
     }
 }
 
-/// The first item that is equal to one before it, with the first such: `(earlier, later)`.
+/// Finds the first item equal to an earlier one, and returns both indexes as `(earlier, later)`.
 pub(super) fn duplicates(items: &[Node]) -> Option<(usize, usize)> {
     let mut seen: BTreeMap<u64, Vec<(usize, &Node)>> = BTreeMap::new();
     for (later, item) in items.iter().enumerate() {

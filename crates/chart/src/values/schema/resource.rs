@@ -1,4 +1,4 @@
-//! Documents with the schema resources in them: what has an address of its own, and the anchors within it.
+//! Documents and the schema resources in them, with their addresses and anchors.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::node::{KeywordFilter, Node, Object};
 use super::url::{Address, encode, escape_token, join, quote, split_fragment, unescape_token};
 use super::well_formed::is_well_formed;
 
-/// A value in one of the documents, by the way there.
+/// A value in one of the documents, identified by the path to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct PlaceId(pub(super) usize);
 
@@ -22,22 +22,22 @@ struct Place {
     parent: Option<(PlaceId, Arc<str>)>,
     children: BTreeMap<Arc<str>, PlaceId>,
     node: Node,
-    /// Whether the resources and anchors there are known.
+    /// Whether its resources and anchors have been collected.
     is_collected: bool,
     is_resource: bool,
 }
 
-/// A document that was loaded.
+/// A loaded document.
 struct Document {
     url: String,
     root: PlaceId,
     resources: BTreeMap<PlaceId, Resource>,
     by_id: HashMap<Arc<str>, PlaceId>,
-    /// Whether a scan showed it to meet its metaschema, and to have no resources and anchors but at its root.
+    /// Whether a scan found it valid, with no resources or anchors except at its root.
     is_well_formed: bool,
 }
 
-/// A schema with an address, and what is in it as far as no further resource begins.
+/// A schema with an address of its own, and its contents up to any nested resource.
 pub(super) struct Resource {
     pub(super) id: Arc<str>,
     pub(super) dialect: Dialect,
@@ -51,7 +51,7 @@ impl Resource {
     }
 }
 
-/// All documents that were loaded, and the places in them that were looked at.
+/// All loaded documents, and the places visited in them.
 #[derive(Default)]
 pub(super) struct Documents {
     documents: Vec<Document>,
@@ -100,7 +100,7 @@ impl Documents {
         self.document(document).resources.iter().map(|(place, resource)| (*place, resource))
     }
 
-    /// How many resources a document has; they only become more.
+    /// Returns the number of resources in a document, which never decreases.
     pub(super) fn resource_count(&self, document: DocumentId) -> usize {
         self.document(document).resources.len()
     }
@@ -109,12 +109,12 @@ impl Documents {
         self.place(place).is_collected || self.is_usual(place)
     }
 
-    /// Notes that a keyword led to a place from one that is collected.
+    /// Marks a place as collected, since a keyword of a collected schema leads to it.
     pub(super) fn mark_collected(&mut self, place: PlaceId) {
         self.place_mut(place).is_collected = true;
     }
 
-    /// Whether a place in a well-formed document is one that was looked at as a subschema.
+    /// Whether the scan of a well-formed document covered this place as a subschema.
     fn is_usual(&self, place: PlaceId) -> bool {
         let document = self.document(self.document_of(place));
         if !document.is_well_formed {
@@ -150,7 +150,7 @@ impl Documents {
         true
     }
 
-    /// The child of that token, if a value is there.
+    /// Returns the child at a token, if there is a value.
     pub(super) fn child(&mut self, place: PlaceId, token: &str) -> Option<PlaceId> {
         if let Some(child) = self.known_child(place, token) {
             return Some(child);
@@ -170,7 +170,7 @@ impl Documents {
         Some(id)
     }
 
-    /// The child of that token, if it was looked at before.
+    /// Returns the child at a token, if it was visited before.
     pub(super) fn known_child(&self, place: PlaceId, token: &str) -> Option<PlaceId> {
         self.place(place).children.get(token).copied()
     }
@@ -186,7 +186,7 @@ impl Documents {
         PlaceId(self.places.len() - 1)
     }
 
-    /// The JSON pointer of a place.
+    /// Returns the JSON pointer of a place.
     pub(super) fn pointer(&self, place: PlaceId) -> String {
         let mut tokens = Vec::new();
         let mut at = place;
@@ -198,13 +198,13 @@ impl Documents {
         tokens.concat()
     }
 
-    /// The address of a place, as errors show it.
+    /// Returns the address of a place, for error messages.
     pub(super) fn location(&self, place: PlaceId) -> String {
         let document = self.document(self.document_of(place));
         format!("{}#{}", document.url, encode(&self.pointer(place)))
     }
 
-    /// The resource that a place is in.
+    /// Returns the resource that contains a place.
     pub(super) fn resource(&self, place: PlaceId) -> (PlaceId, &Resource) {
         let document = self.document(self.document_of(place));
         let mut at = if document.resources.len() == 1 { document.root } else { place };
@@ -219,7 +219,9 @@ impl Documents {
         }
     }
 
-    /// The document at a URL, loaded if it is not yet there; `true` if it has to be checked against its metaschema.
+    /// Returns the document at a URL, loading it if needed.
+    ///
+    /// The flag is true if it must still be checked against its metaschema.
     pub(super) fn get_or_load(
         &mut self,
         url: &str,
@@ -251,7 +253,7 @@ impl Documents {
         Ok((id, !is_well_formed))
     }
 
-    /// The place in the same document that an address names; `None` if it is not in this document.
+    /// Resolves an address within a document; `None` if the address is not in this document.
     pub(super) fn resolve_within(
         &self,
         document: DocumentId,
@@ -266,7 +268,7 @@ impl Documents {
         Some(self.resolve_fragment(resource, &address.fragment))
     }
 
-    /// What a fragment names in a resource.
+    /// Resolves a fragment within a resource.
     pub(super) fn resolve_fragment(&self, resource: PlaceId, fragment: &str) -> Result<Target, String> {
         if fragment.is_empty() || fragment.starts_with('/') {
             return Ok(Target::Pointer(resource, fragment.to_owned()));
@@ -299,7 +301,7 @@ impl Documents {
         Ok(place)
     }
 
-    /// Collects resources and anchors of a schema that is at none of the usual places.
+    /// Collects the resources and anchors of a schema that no known keyword leads to.
     pub(super) fn add_subschema(&mut self, place: PlaceId, loader: &mut Loader<'_>) -> Result<(), String> {
         let (resource, found) = self.resource(place);
         let (id, dialect) = (Arc::clone(&found.id), found.dialect.clone());
@@ -359,7 +361,7 @@ impl Documents {
         let mut names_draft = schema.get("$schema").and_then(Node::as_str).is_some();
         let mut id = draft.id(schema);
         if id.is_none() && !is_root {
-            // `$schema` counts only where a resource begins.
+            // `$schema` only has an effect at the root of a resource.
             draft = fallback.draft;
             names_draft = false;
             id = draft.id(schema);
@@ -483,7 +485,7 @@ fn duplicate(what: &str, name: &str, url: &str, first: &str, second: &str) -> St
     format!("duplicate {what} {} in {} at {} and {}", quote(name), quote(url), quote(first), quote(second))
 }
 
-/// What a reference names: a place, or a pointer that has not been followed yet.
+/// Target of a reference: a place, or a pointer that has not been resolved yet.
 pub(super) enum Target {
     Place(PlaceId),
     Pointer(PlaceId, String),

@@ -1,4 +1,4 @@
-//! Compiled schemas: each keyword decoded, and each schema that one refers to as an index.
+//! Compiled schemas: keywords decoded, and references to other schemas as indexes.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ pub(super) struct SchemaId(pub(super) usize);
 pub(super) struct Subschema {
     pub(super) draft: Draft,
     pub(super) place: Option<PlaceId>,
-    /// The schema at the root of the resource.
+    /// Schema at the root of the resource.
     pub(super) resource: SchemaId,
-    /// The answer to every value, of `true`, `false` and `{}`.
+    /// Fixed result for every value: for the schemas `true`, `false` and `{}`.
     pub(super) always: Option<bool>,
     pub(super) evaluates: Evaluates,
     pub(super) reference: Option<SchemaId>,
@@ -29,7 +29,7 @@ pub(super) struct Subschema {
     pub(super) recursive_anchor: bool,
     pub(super) dynamic_ref: Option<(SchemaId, String)>,
     pub(super) dynamic_anchor: Option<String>,
-    /// The dynamic anchors of the resource, at its root.
+    /// Dynamic anchors of the resource; only set at its root.
     pub(super) dynamic_anchors: BTreeMap<String, SchemaId>,
     pub(super) types: Types,
     pub(super) constant: Option<Node>,
@@ -45,7 +45,7 @@ pub(super) struct Subschema {
 }
 
 impl Subschema {
-    /// A schema that every value meets.
+    /// Creates a schema that accepts every value.
     pub(super) fn new(draft: Draft, place: Option<PlaceId>, resource: SchemaId) -> Self {
         Self {
             draft,
@@ -74,7 +74,7 @@ impl Subschema {
     }
 }
 
-/// What a schema's own keywords evaluate of every object or array.
+/// What a schema's own keywords evaluate in every object or array.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Evaluates {
     pub(super) all_properties: bool,
@@ -109,14 +109,14 @@ pub(super) struct ObjectRules {
     pub(super) dependent_required: Vec<(String, Vec<String>)>,
 }
 
-/// What a property asks for beside it.
+/// What the presence of a property requires.
 #[derive(Clone, Debug)]
 pub(super) enum Dependency {
     Required(Vec<String>),
     Schema(SchemaId),
 }
 
-/// What is asked of properties or items that no other keyword names.
+/// Rule for properties or items that no other keyword names.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Additional {
     Allowed(bool),
@@ -129,9 +129,9 @@ pub(super) struct ArrayRules {
     pub(super) min_items: Option<i64>,
     pub(super) max_items: Option<i64>,
     pub(super) unique_items: bool,
-    /// The schemas of the first items: `prefixItems`, or an array of `items`.
+    /// Schemas of the first items: `prefixItems`, or `items` as an array.
     pub(super) prefix: Vec<SchemaId>,
-    /// The schema or permission of those after them: `items` or `additionalItems`.
+    /// Rule for the items after those: `items` or `additionalItems`.
     pub(super) rest: Option<Additional>,
     pub(super) contains: Option<SchemaId>,
     pub(super) min_contains: Option<i64>,
@@ -146,7 +146,7 @@ pub(super) struct StringRules {
     pub(super) pattern: Option<Pattern>,
 }
 
-/// A regular expression with its text.
+/// A regular expression with its source.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     pub(super) regex: Regex,
@@ -173,11 +173,11 @@ pub(super) struct NumberRules {
     pub(super) multiple_of: Option<Number>,
 }
 
-/// A set of JSON types; empty if none is asked for.
+/// A set of JSON types; empty if the schema does not restrict them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Types(u8);
 
-/// The types in the order in which errors list them.
+/// Type names in the order in which errors list them.
 const TYPES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
 
 impl Types {
@@ -211,7 +211,7 @@ impl Types {
     }
 }
 
-/// The JSON type of a value.
+/// Returns the JSON type of a value.
 pub(super) fn type_name(value: &Node) -> &'static str {
     match value {
         Node::Null => "null",

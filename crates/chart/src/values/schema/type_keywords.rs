@@ -1,4 +1,4 @@
-//! Keywords for one type of values: objects, arrays, strings and numbers.
+//! Keywords for specific types: objects, arrays, strings and numbers.
 
 use std::cmp::Ordering;
 
@@ -9,18 +9,18 @@ use super::unevaluated::Unevaluated;
 use super::validator::{Failed, Scope, Validator};
 use super::words::{float, grouped, quote, quoted_list};
 
-/// A length as errors print it.
+/// Converts a length for error messages.
 fn size(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 impl Validator<'_> {
-    /// Whether the first pass has its answer.
+    /// Whether the first pass, which only needs a yes or no, is decided.
     fn is_decided(&self, failures: &[Failed]) -> bool {
         !self.explains && !failures.is_empty()
     }
 
-    /// A limit on a number of members, items or characters.
+    /// Checks a limit on the number of members, items or characters.
     fn limit(
         &self,
         keyword: &str,
@@ -83,7 +83,7 @@ impl Validator<'_> {
         }
     }
 
-    /// The failure of properties that another one asks for.
+    /// Checks the properties that another property requires.
     fn dependent(&self, object: &Object, name: &str, names: &[String]) -> Option<Failed> {
         let missing = missing(object, names);
         let message = || {

@@ -1,9 +1,9 @@
-//! Which properties or items of a value no keyword has evaluated yet.
+//! Tracks the properties or items that no keyword has evaluated yet.
 
 use super::node::Node;
 use super::subschema::Subschema;
 
-/// A flag for each property or item that is left; empty if nothing is, or no caller needs to know.
+/// Flags of the unevaluated properties or items; empty if none is left or no caller needs them.
 #[derive(Debug, Default)]
 pub(super) struct Unevaluated {
     flags: Vec<bool>,
@@ -11,7 +11,7 @@ pub(super) struct Unevaluated {
 }
 
 impl Unevaluated {
-    /// What a schema leaves of a value at first.
+    /// Returns the initial state for a value that a schema is applied to.
     pub(super) fn new(value: &Node, schema: &Subschema, caller_needs: bool) -> Self {
         let evaluates = schema.evaluates;
         let (size, evaluated) = match value {
@@ -39,12 +39,12 @@ impl Unevaluated {
         self.count == 0
     }
 
-    /// How many are left.
+    /// Returns the number of unevaluated properties or items.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Takes the property or item of that index out.
+    /// Marks the property or item at an index as evaluated.
     pub(super) fn evaluate(&mut self, index: usize) {
         if let Some(flag) = self.flags.get_mut(index).filter(|flag| **flag) {
             *flag = false;
@@ -52,7 +52,7 @@ impl Unevaluated {
         }
     }
 
-    /// Takes out what another schema evaluated of the same value.
+    /// Marks what another schema evaluated of the same value.
     pub(super) fn merge(&mut self, other: &Self) {
         if other.is_empty() {
             *self = Self::default();
@@ -63,7 +63,7 @@ impl Unevaluated {
         }
     }
 
-    /// The flags of all properties or items, after which nothing is left.
+    /// Returns the flags of all properties or items, and marks them all as evaluated.
     pub(super) fn take(&mut self) -> impl Iterator<Item = bool> + use<> {
         std::mem::take(self).flags.into_iter()
     }

@@ -1,12 +1,12 @@
-//! Addresses of schemas: URLs joined as Go joins them, and their fragments.
+//! Schema addresses: resolving URLs as Go does, and their fragments.
 
 use crate::functions::urls::{Url, path_escape, path_unescape};
 use crate::gofmt;
 
-/// An address in its two parts.
+/// An address split into URL and fragment.
 pub(super) struct Address {
     pub(super) url: String,
-    /// Without escapes.
+    /// Unescaped fragment.
     pub(super) fragment: String,
 }
 
@@ -17,7 +17,7 @@ pub(super) fn quote(text: &str) -> String {
 
 /// Resolves a reference against a base.
 pub(super) fn join(base: &str, reference: &str) -> Result<Address, String> {
-    // What stays in the same resource needs no URL; most references do.
+    // A reference within the resource needs no URL parsing; most are of this kind.
     if reference.starts_with('#') {
         let (_, fragment) = split_fragment(reference)?;
         return Ok(Address { url: base.to_owned(), fragment });
@@ -39,7 +39,7 @@ pub(super) fn split_fragment(address: &str) -> Result<(&str, String), String> {
     Ok((url, String::from_utf8_lossy(&fragment).into_owned()))
 }
 
-/// The scheme of a URL, in lower case.
+/// Returns the scheme of a URL, in lower case.
 pub(super) fn scheme(url: &str) -> String {
     let scheme = Url::parse(url.as_bytes()).map(|url| url.scheme).unwrap_or_default();
     String::from_utf8_lossy(&scheme).into_owned()
@@ -52,12 +52,12 @@ pub(super) fn encode(fragment: &str) -> String {
     parts.join("/")
 }
 
-/// A token as JSON pointers hold it.
+/// Escapes a token for a JSON pointer.
 pub(super) fn escape_token(token: &str) -> String {
     token.replace('~', "~0").replace('/', "~1")
 }
 
-/// What a token of a JSON pointer stands for; `None` if an escape is wrong.
+/// Unescapes a token of a JSON pointer; `None` if an escape is invalid.
 pub(super) fn unescape_token(token: &str) -> Option<String> {
     let mut parts = token.split('~');
     let mut text = parts.next().unwrap_or_default().to_owned();

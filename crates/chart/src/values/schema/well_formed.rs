@@ -1,16 +1,17 @@
-//! A scan that shows most schemas to meet their metaschema without checking them against it.
+//! A quick scan that finds most schemas valid without checking them against their metaschema.
 //!
-//! Most schemas have only common keywords in their common shapes. The scan costs a twentieth of the full check, which would
-//! take longer than the rest of a compile.
+//! Most schemas have only common keywords in their common forms. The scan costs a twentieth of the full check, which
+//! would take longer than the rest of the compilation.
 
 use super::draft::Draft;
 use super::node::{Node, Number};
 
-/// How deep such a schema may be.
+/// Maximum nesting of a schema that the scan accepts.
 const MAX_DEPTH: usize = 64;
 
-/// Whether a schema surely meets the metaschema of its draft: it has only keywords that are told here, and each of them in the
-/// shape that it must have.
+/// Whether a schema is certainly valid against the metaschema of its draft.
+///
+/// True only if it has no other keywords than those listed here, each in its required form.
 pub(super) fn is_well_formed(schema: &Node, draft: Draft) -> bool {
     Reader { draft }.schema(schema, 0)
 }
@@ -23,7 +24,7 @@ struct Reader {
 impl Reader {
     fn schema(self, schema: &Node, depth: usize) -> bool {
         match schema {
-            // Draft 4 knows no such schemas but behind `additionalProperties`.
+            // Draft 4 allows boolean schemas only for `additionalProperties`.
             Node::Bool(_) => self.draft > Draft::V4,
             Node::Object(keywords) if depth < MAX_DEPTH => {
                 keywords.iter().all(|(keyword, value)| self.keyword(keyword, value, depth + 1))
@@ -73,8 +74,8 @@ impl Reader {
             "if" | "then" | "else" => since(Draft::V7) && self.schema(value, depth),
             "$comment" => value.as_str().is_some(),
             "$defs" => self.members(value, depth),
-            // Beside these stand keywords of applications, which no metaschema knows. A `$schema` further down counts for
-            // resources alone, and those have an `$id`.
+            // Other keywords are custom ones, which metaschemas ignore. A nested `$schema` only matters in resources,
+            // which have an `$id`.
             "$schema" => {
                 value.as_str().is_some_and(|url| url.starts_with("http") && Draft::from_url(url).is_some())
             }
@@ -82,7 +83,7 @@ impl Reader {
         }
     }
 
-    /// Whether these are distinct strings; draft 4 asks for one at least.
+    /// Whether these are distinct strings; draft 4 requires at least one.
     fn are_names(self, names: &[Node]) -> bool {
         are_strings(names, |_| true) && (self.draft >= Draft::V6 || !names.is_empty())
     }
@@ -98,7 +99,7 @@ impl Reader {
     }
 }
 
-/// Whether some draft knows a keyword, of those that are not told above.
+/// Whether a draft defines the keyword; those listed above are not included.
 fn is_known(keyword: &str) -> bool {
     matches!(
         keyword,
@@ -124,7 +125,9 @@ fn is_type(name: &str) -> bool {
     matches!(name, "null" | "boolean" | "number" | "integer" | "string" | "array" | "object")
 }
 
-/// Whether a text is an address without escapes, and a pattern in which at most anchors do not stand for themselves.
+/// Whether a string is plain both as an address and as a pattern.
+///
+/// That is, an address without escapes, or a pattern with no special characters except anchors and dots.
 fn is_plain_text(text: &str) -> bool {
     let is_plain =
         |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'^' | b'$' | b'-' | b'_' | b'/' | b'.' | b'#');
@@ -135,7 +138,7 @@ fn are_strings(items: &[Node], allowed: fn(&str) -> bool) -> bool {
     items.iter().all(|item| item.as_str().is_some_and(allowed)) && are_distinct(items)
 }
 
-/// Whether no two values are equal, for few that are plain enough to tell.
+/// Whether all values differ; false if there are too many, or any that are not simple.
 fn are_distinct(values: &[Node]) -> bool {
     let is_simple = |value: &Node| !value.is_container();
     let differs = |(index, value): (usize, &Node)| !values.iter().skip(index + 1).any(|it| value.equals(it));
@@ -172,7 +175,9 @@ mod tests {
         assert!(is_well_formed(&nested(63), Draft::V7) && !is_well_formed(&nested(64), Draft::V7));
     }
 
-    /// What is taken to be well-formed meets the metaschema: the same below a keyword that is never taken so.
+    /// Whatever the scan accepts is valid against the metaschema.
+    ///
+    /// The full check is forced by nesting the schema below a keyword that the scan never accepts.
     #[test]
     fn the_scan_passes_nothing_that_the_metaschema_refuses() {
         let keywords = [

@@ -1,9 +1,9 @@
-//! How the validator that Helm uses prints values and numbers.
+//! Formatting of values and numbers as in Helm's schema validator.
 
 use super::node::Node;
 use crate::gofmt;
 
-/// A value as Go prints it, strings quoted.
+/// Formats a value as Go prints it, with strings quoted.
 pub(super) fn display(value: &Node) -> String {
     match value {
         Node::Null => "<nil>".into(),
@@ -14,19 +14,19 @@ pub(super) fn display(value: &Node) -> String {
     }
 }
 
-/// The names quoted, with commas between them.
+/// Quotes the names and joins them with commas.
 pub(super) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(quote).collect::<Vec<_>>().join(", ")
 }
 
-/// Go's quoting, with single quotes outside.
+/// Quotes as Go does, but in single quotes.
 pub(super) fn quote(text: impl AsRef<str>) -> String {
-    // In this order, with the closing quote still there: a backslash at the end loses its own.
+    // The replacements run in this order, with the closing quote in place: a final backslash loses its own escape.
     let quoted = gofmt::quote(&text.as_ref().into()).replace("\\\"", "\"").replace('\'', "\\'");
     format!("'{}'", quoted.get(1..quoted.len() - 1).unwrap_or_default())
 }
 
-/// A whole number in English: with commas between thousands.
+/// Formats an integer in English, with commas between thousands.
 pub(super) fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = if number < 0 { "-".to_owned() } else { String::new() };
@@ -39,7 +39,7 @@ pub(super) fn grouped(number: i64) -> String {
     text
 }
 
-/// A number in English: large and small ones as powers of ten.
+/// Formats a number in English, with powers of ten for large and small ones.
 pub(super) fn float(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "∞" } else { "-∞" }.to_owned();
