@@ -1,4 +1,4 @@
-//! Cluster addresses and node ports.
+//! Allocation of cluster IPs and node ports.
 
 use std::{
     collections::HashSet,
@@ -7,17 +7,17 @@ use std::{
 
 use crate::environment::Environment;
 
-/// The network of services.
+/// CIDR of cluster IPs (`--service-cluster-ip-range`).
 pub const SERVICE_NETWORK: &str = "10.96.0.0/16";
-/// Its first address, as a number, and how many of its addresses can be handed out.
+/// First address of the CIDR as a number, and the number of allocatable addresses.
 const NETWORK: u32 = u32::from_be_bytes([10, 96, 0, 0]);
 const ADDRESSES: u32 = (1 << 16) - 2;
-/// The first addresses are left to services that choose theirs.
+/// Lowest addresses, reserved for services that request a specific one.
 const RESERVED: u32 = 256;
 const PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 const RESERVED_PORTS: u16 = 86;
 
-/// Cluster IPs and node ports that the Services of one server hold.
+/// Cluster IPs and node ports allocated to the Services of one server.
 #[derive(Debug, Default)]
 pub struct Allocators {
     taken: Mutex<Taken>,
@@ -38,13 +38,13 @@ impl Allocators {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allocators with the same holdings, which change apart from these.
+    /// Returns an independent copy with the same allocations.
     #[must_use]
     pub fn fork(&self) -> Self {
         Self { taken: Mutex::new(self.lock().clone()) }
     }
 
-    /// Takes any address.
+    /// Allocates any free address.
     pub fn address(&self, environment: &dyn Environment) -> Option<String> {
         let mut taken = self.lock();
         let start = u32::try_from(environment.random() % u64::from(ADDRESSES - RESERVED)).unwrap_or_default();
@@ -55,7 +55,7 @@ impl Allocators {
         Some(std::net::Ipv4Addr::from(found).to_string())
     }
 
-    /// Takes this very address, and says whether it was in the network and free.
+    /// Allocates a specific address. Fails if it is outside the CIDR or already allocated.
     pub fn take_address(&self, address: &str) -> Result<(), &'static str> {
         let Some(number) = parse(address) else { return Err("must be a valid IP address") };
         if !(NETWORK + 1..=NETWORK + ADDRESSES).contains(&number) {
@@ -64,7 +64,7 @@ impl Allocators {
         if self.lock().addresses.insert(number) { Ok(()) } else { Err("provided IP is already allocated") }
     }
 
-    /// Takes any port.
+    /// Allocates any free node port.
     pub fn port(&self, environment: &dyn Environment) -> Option<u16> {
         let mut taken = self.lock();
         let first = PORTS.start() + RESERVED_PORTS;
@@ -75,7 +75,7 @@ impl Allocators {
         Some(found)
     }
 
-    /// Takes this very port.
+    /// Allocates a specific node port. Fails if it is out of range or already allocated.
     pub fn take_port(&self, port: u16) -> Result<(), String> {
         if !PORTS.contains(&port) {
             return Err(format!(
@@ -87,19 +87,19 @@ impl Allocators {
         if self.lock().ports.insert(port) { Ok(()) } else { Err("provided port is already allocated".into()) }
     }
 
-    /// Gives an address back.
+    /// Releases an address.
     pub fn release_address(&self, address: &str) {
         if let Some(number) = parse(address) {
             self.lock().addresses.remove(&number);
         }
     }
 
-    /// Gives a port back.
+    /// Releases a node port.
     pub fn release_port(&self, port: u16) {
         self.lock().ports.remove(&port);
     }
 
-    /// Takes an address and ports that a restored service holds, whether or not others hold them.
+    /// Allocates the address and ports of a restored service, even if they are already allocated.
     pub fn claim(&self, address: Option<&str>, ports: impl IntoIterator<Item = u16>) {
         let mut taken = self.lock();
         taken.addresses.extend(address.and_then(parse));

@@ -1,4 +1,4 @@
-//! Time and randomness, handed in so that a run can be replayed.
+//! Time and randomness, injected so that runs are reproducible.
 
 use std::{fmt, sync::Mutex};
 
@@ -7,7 +7,8 @@ use uuid::Builder;
 
 pub use steersman_core::environment::{Environment, SteppedEnvironment, SystemEnvironment};
 
-/// A clock that starts at a chosen moment and advances with tokio's clock (which tests can pause), and a seeded generator.
+/// Deterministic environment: a clock with a chosen start, and a seeded random number generator. The clock advances
+/// with tokio's, which tests can pause.
 pub struct SeededEnvironment {
     start: Timestamp,
     origin: tokio::time::Instant,
@@ -43,19 +44,19 @@ impl Environment for SeededEnvironment {
     }
 }
 
-/// Letters of generated name suffixes: no vowels (no words) and nothing easily confused.
+/// Alphabet of generated name suffixes: no vowels, so no words, and no characters that are easily confused.
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Conveniences over any [`Environment`].
+/// Convenience methods for any [`Environment`].
 pub trait EnvironmentExt: Environment {
-    /// A version 4 uuid.
+    /// Returns a random UID (UUID version 4).
     fn uid(&self) -> String {
         let (high, low) = (self.random(), self.random());
         let bytes = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
         Builder::from_random_bytes(bytes).into_uuid().to_string()
     }
 
-    /// Five characters for `generateName`.
+    /// Returns the five-character suffix for `generateName`.
     fn name_suffix(&self) -> String {
         let mut bits = self.random();
         (0..5)
@@ -67,7 +68,7 @@ pub trait EnvironmentExt: Environment {
             .collect()
     }
 
-    /// Now in the form of `metadata.creationTimestamp`: whole seconds, UTC.
+    /// Returns the current time in the format of `metadata.creationTimestamp`: whole seconds, UTC.
     fn now_string(&self) -> String {
         seconds(self.now())
     }
@@ -75,7 +76,7 @@ pub trait EnvironmentExt: Environment {
 
 impl<E: Environment + ?Sized> EnvironmentExt for E {}
 
-/// A moment as the API writes `metav1.Time`.
+/// Formats a time as `metav1.Time`.
 pub fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,4 +1,4 @@
-//! API groups and versions, as paths, objects and errors name them.
+//! API groups and versions, and their string forms in paths, objects and errors.
 
 /// A resource by its group and plural name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct GroupResource<'a> {
 }
 
 impl GroupResource<'_> {
-    /// `plural.group`, or the plural alone in the core group.
+    /// Returns `plural.group`, or the plural alone in the core group.
     #[must_use]
     pub fn qualified(&self) -> String {
         qualified(self.resource, self.group)
@@ -26,13 +26,13 @@ pub struct GroupKind<'a> {
     pub kind: &'a str,
 }
 
-/// `name.group`, or the name alone in the core group.
+/// Returns `name.group`, or the name alone in the core group.
 #[must_use]
 pub fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }
 
-/// `group/version`, or the version alone in the core group.
+/// Returns `group/version`, or the version alone in the core group.
 #[must_use]
 pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
@@ -45,7 +45,7 @@ pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// The Go package in which the real server keeps the types of a built-in group, as its errors print it.
+/// Returns the Go package of a built-in group's internal types, as printed in kube-apiserver's errors.
 #[must_use]
 pub fn internal_package(group: &str) -> &str {
     match group.split('.').next().unwrap_or_default() {

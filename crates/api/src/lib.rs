@@ -1,16 +1,15 @@
-//! Building blocks of a Kubernetes API server: what an object, a status, a selector, a table, a schema and a watch are.
-//!
-//! Nothing in here knows a kind, a handler or a policy. [`store`] keeps encoded objects under revisions and lets watchers follow
-//! them; [`schema`] and [`protobuf`] decode request bodies the way typed Go decoders do; [`selector`], [`table`] and [`http`] are
-//! the formats that clients speak; [`status`] is how requests fail. [`strategy`] is the seam to the kinds: built-in ones implement
-//! it in `steersman-kinds`, custom resources in `steersman-apiserver`.
-//!
-//! - **Invariant:** objects are stored as JSON bytes without a resourceVersion, which is the position in the log and is written into a gap
-//!   when the object is read.
+//! Building blocks of a Kubernetes API server: objects, statuses, selectors, tables, schemas and watches.
+//! The crate contains no kinds, handlers or policies. [`store`] keeps encoded objects by revision and serves watches;
+//! [`schema`] and [`protobuf`] decode request bodies like typed Go decoders; [`selector`], [`table`] and [`http`]
+//! implement the API's formats; [`status`] holds the API's errors. [`strategy`] is the interface to the kinds:
+//! `steersman-kinds` implements it for built-in ones, `steersman-apiserver` for custom resources.
+//! - **Invariant:** objects are stored as JSON bytes without a resourceVersion. It is the object's position in the log,
+//!   and is inserted when the object is read.
 //! - **Invariant:** nothing is parsed, serialised or awaited while the store is locked.
-//! - **Invariant:** a watcher is a position in a bounded log, not a queue. One that falls behind the window gets 410.
-//! - **Invariant:** an event's frame is encoded once for all watchers that see the plain object.
-//! - **Invariant:** time and randomness come from the [`environment`] alone.
+//! - **Invariant:** a watcher is a position in a bounded log, not a queue. A watcher that falls behind the log gets 410
+//!   Gone.
+//! - **Invariant:** a watch event is encoded once for all watchers that receive the object unconverted.
+//! - **Invariant:** time and randomness come only from the [`environment`].
 //!
 //! ```
 //! use serde_json::json;

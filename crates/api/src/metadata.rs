@@ -1,4 +1,4 @@
-//! Rules about `metadata` that all kinds share.
+//! Validation of `metadata`, common to all kinds.
 
 use std::collections::HashSet;
 
@@ -58,7 +58,7 @@ fn pairs<'a>(object: &'a Value, path: &[&str]) -> Vec<(&'a str, &'a str)> {
         .collect()
 }
 
-/// Validates a set of labels at `path`, which is called `field` in complaints.
+/// Validates the labels at `path`; errors refer to it as `field`.
 pub fn labels(object: &Value, field: &str, path: &[&str], errors: &mut Vec<FieldError>) {
     for (key, value) in pairs(object, path) {
         for complaint in names::qualified(key) {
@@ -132,10 +132,10 @@ fn owners(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Owners as the real server writes them: their fields in an order of their own.
+/// Formats owner references like kube-apiserver, in Go's field order.
 fn shown_owners(owners: &[Value]) -> String {
     let shown = owners.iter().map(|owner| {
-        // Texts are written though they are empty, flags only if they are set.
+        // Strings are written even if empty, booleans only if set.
         let texts = ["apiVersion", "kind", "name", "uid"].map(|field| {
             let text = object::text(owner, &[field]).unwrap_or_default();
             format!("\"{field}\":{}", Value::from(text))
@@ -149,7 +149,7 @@ fn shown_owners(owners: &[Value]) -> String {
     format!("[{}]", shown.collect::<Vec<_>>().join(","))
 }
 
-/// Keeps one of several owners that are the same, and says so.
+/// Removes duplicate owner references, and returns the warning about them.
 pub fn merge_owners(object: &mut Value, after_admission: bool) -> Option<String> {
     let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
     let mut repeated = Vec::new();
@@ -157,7 +157,7 @@ pub fn merge_owners(object: &mut Value, after_admission: bool) -> Option<String>
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     for owner in owners.drain(..) {
         let uid = object::text(&owner, &["uid"]).unwrap_or_default();
-        // Only what has the uid of another can be the same as another.
+        // Duplicates have the same uid, so only those are compared.
         if seen.insert(uid.to_owned()) || !kept.contains(&owner) {
             kept.push(owner);
         } else {
@@ -174,10 +174,10 @@ pub fn merge_owners(object: &mut Value, after_admission: bool) -> Option<String>
     })
 }
 
-/// Finalizers without a domain that the API itself knows.
+/// Standard finalizers, which have no domain.
 const PLAIN_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Reports finalizers that are neither known nor have a domain. Built-in kinds do; custom ones are free.
+/// Reports finalizers that are neither standard nor qualified. Used by built-in kinds, not by custom resources.
 pub fn known_finalizers(object: &Value, errors: &mut Vec<FieldError>) {
     for (index, name) in object::finalizers(object).into_iter().enumerate() {
         if !name.contains('/') && !PLAIN_FINALIZERS.contains(&name) {
@@ -200,7 +200,7 @@ fn finalizers(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Validates a change of metadata.
+/// Validates an update of metadata.
 pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if object::is_deleting(old) {
@@ -259,7 +259,7 @@ mod tests {
         let mut object = json!({"metadata": {"ownerReferences": owners}});
         let started = std::time::Instant::now();
         assert_eq!(merge_owners(&mut object, false), None);
-        // Comparing each with all others takes minutes.
+        // Comparing every pair would take minutes.
         assert!(started.elapsed().as_secs() < 10);
     }
 }

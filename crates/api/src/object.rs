@@ -1,27 +1,27 @@
-//! Reading and writing the parts that all objects share, on plain JSON values.
+//! Accessors for the fields common to all objects, on plain JSON values.
 
 use serde_json::{Map, Number, Value};
 
-/// The text at `path` of nested objects, if it is there and a string.
+/// Returns the string at `path`, if present.
 #[inline]
 pub fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
     get(value, path)?.as_str()
 }
 
-/// The value at `path` of nested objects.
+/// Returns the value at `path`, if present.
 #[inline]
 pub fn get<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |v, key| v.get(key))
 }
 
-/// The object at `key`, made if absent or of another type.
+/// Returns the object at `key`, creating it if absent or of another type.
 #[inline]
 pub fn child<'a>(value: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     let root = ensure(value);
     ensure(root.entry(key).or_insert(Value::Null))
 }
 
-/// The value as an object, replacing whatever else it was.
+/// Returns the value as an object, replacing a value of another type.
 #[inline]
 pub fn ensure(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
@@ -43,43 +43,43 @@ pub fn is_deeper(value: &Value, limit: usize) -> bool {
     }
 }
 
-/// Mutable metadata, made if absent.
+/// Returns the metadata mutably, creating it if absent.
 #[inline]
 pub fn metadata(value: &mut Value) -> &mut Map<String, Value> {
     child(value, "metadata")
 }
 
-/// A text field of the metadata; empty if absent.
+/// Returns a string field of the metadata, or an empty string.
 #[inline]
 pub fn meta_text<'a>(value: &'a Value, key: &str) -> &'a str {
     text(value, &["metadata", key]).unwrap_or_default()
 }
 
-/// The object's name, empty if it has none yet.
+/// Returns the object's name, or an empty string.
 #[inline]
 pub fn name(value: &Value) -> &str {
     meta_text(value, "name")
 }
 
-/// The object's namespace, empty if it has none.
+/// Returns the object's namespace, or an empty string.
 #[inline]
 pub fn namespace(value: &Value) -> &str {
     meta_text(value, "namespace")
 }
 
-/// The object's uid.
+/// Returns the object's uid, or an empty string.
 #[inline]
 pub fn uid(value: &Value) -> &str {
     meta_text(value, "uid")
 }
 
-/// Whether deletion has been asked for.
+/// Whether `deletionTimestamp` is set.
 #[inline]
 pub fn is_deleting(value: &Value) -> bool {
     get(value, &["metadata", "deletionTimestamp"]).is_some_and(|v| !v.is_null())
 }
 
-/// The object's finalizers.
+/// Returns the object's finalizers.
 pub fn finalizers(value: &Value) -> Vec<&str> {
     get(value, &["metadata", "finalizers"])
         .and_then(Value::as_array)
@@ -89,18 +89,18 @@ pub fn finalizers(value: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The object's generation, 0 if it has none.
+/// Returns the object's generation, or 0.
 #[inline]
 pub fn generation(value: &Value) -> i64 {
     get(value, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Store key of an object: `namespace/name` or `name`.
+/// Returns the store key of an object: `namespace/name` or `name`.
 pub fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-/// Moves `field` from `from` to `to`, or removes it from `to` if `from` lacks it.
+/// Copies `field` from `from` to `to`, or removes it from `to` if `from` lacks it.
 pub fn carry(from: &Value, to: &mut Value, field: &str) {
     let Some(target) = to.as_object_mut() else { return };
     match from.get(field) {
@@ -109,7 +109,7 @@ pub fn carry(from: &Value, to: &mut Value, field: &str) {
     };
 }
 
-/// Whether two objects are equal outside of metadata and the fields named.
+/// Whether two objects are equal, ignoring metadata and the fields in `skip`.
 pub fn same_except(a: &Value, b: &Value, skip: &[&str]) -> bool {
     fn rest<'a>(v: &'a Value, skip: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
         v.as_object().into_iter().flatten().filter(move |(k, v)| {
@@ -121,13 +121,13 @@ pub fn same_except(a: &Value, b: &Value, skip: &[&str]) -> bool {
     rest(a, skip).count() == rest(b, skip).count() && rest(a, skip).all(|(k, v)| b.get(k) == Some(v))
 }
 
-/// A copy of an object without some of its fields, which are not copied first.
+/// Copies an object without some of its fields, which are never cloned.
 pub fn copy_without(value: &Value, fields: &[&str]) -> Map<String, Value> {
     let kept = value.as_object().into_iter().flatten().filter(|(k, _)| !fields.contains(&k.as_str()));
     kept.map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
-/// The value at a place such as `spec.rules[0].hosts[]`; null if there is none.
+/// Returns the value at a path such as `spec.rules[0].hosts[]`, or null.
 pub fn at<'a>(value: &'a Value, place: &str) -> &'a Value {
     place.split(['.', '[', ']']).filter(|step| !step.is_empty()).fold(value, |value, step| {
         let item = step.parse::<usize>().ok().and_then(|index| value.get(index));
@@ -135,7 +135,7 @@ pub fn at<'a>(value: &'a Value, place: &str) -> &'a Value {
     })
 }
 
-/// Whether a value is null or an empty list or map, which are the same to most kinds.
+/// Whether a value is null, an empty list or an empty map, which most kinds treat alike.
 #[inline]
 pub fn is_nothing(value: &Value) -> bool {
     match value {
@@ -146,10 +146,10 @@ pub fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// A float the way Go's decoder and encoder together have it: as an integer if it is integral.
+/// Normalises a float as a round trip through Go's JSON does: an integral one becomes an integer.
 pub fn normal_number(float: f64) -> Value {
     if float.fract() == 0.0 && float.abs() < 9.0e15 {
-        // Integral and well inside of i64.
+        // Integral and within the range of i64.
         #[allow(clippy::cast_possible_truncation)]
         let integer = float as i64;
         return Value::from(integer);
@@ -157,7 +157,7 @@ pub fn normal_number(float: f64) -> Value {
     Number::from_f64(float).map_or(Value::Null, Value::Number)
 }
 
-/// Rewrites all numbers as [`normal_number`] does.
+/// Applies [`normal_number`] to all numbers in a value.
 pub fn normalise_numbers(value: &mut Value) {
     match value {
         Value::Number(n) if n.is_f64() => {

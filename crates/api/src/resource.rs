@@ -1,4 +1,4 @@
-//! Resources as a server serves them, and the groups and versions that they are in.
+//! Resources as served, with their groups, versions and verbs.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use crate::{
     strategy::Strategy,
 };
 
-/// What a request does to a resource, as discovery, audit logs and authorizers name it.
+/// A request verb, as used in discovery, audit logs and authorization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
@@ -21,22 +21,22 @@ pub enum Verb {
     Get,
     /// Reads a collection.
     List,
-    /// Follows the changes of a collection or of one object.
+    /// Watches a collection or an object.
     Watch,
-    /// Stores a new object, or sends something to a subresource: POST.
+    /// Creates an object, or posts to a subresource: POST.
     Create,
     /// Replaces an object: PUT.
     Update,
-    /// Changes an object, or applies a configuration to it: PATCH.
+    /// Patches an object, or applies a configuration server-side: PATCH.
     Patch,
     /// Deletes one object.
     Delete,
-    /// Deletes every object of a collection that selectors match.
+    /// Deletes every object of a collection that the selectors match.
     DeleteCollection,
 }
 
 impl Verb {
-    /// The verb's name, such as `deletecollection`.
+    /// Returns the verb's name, such as `deletecollection`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,13 +51,13 @@ impl Verb {
         }
     }
 
-    /// Whether a request with this verb changes nothing.
+    /// Whether the verb is read-only.
     #[must_use]
     pub fn is_read(self) -> bool {
         matches!(self, Self::Get | Self::List | Self::Watch)
     }
 
-    /// Whether a request with this verb deletes, so that its body holds `DeleteOptions`.
+    /// Whether the verb is a deletion, with `DeleteOptions` as its body.
     #[must_use]
     pub fn is_delete(self) -> bool {
         matches!(self, Self::Delete | Self::DeleteCollection)
@@ -70,7 +70,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// A resource as served in one version.
+/// A resource in one served version.
 #[derive(Clone)]
 pub struct Resource {
     /// API group, empty for the core group.
@@ -89,7 +89,7 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// Categories such as `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     /// Verbs of the resource itself.
     pub verbs: Vec<Verb>,
@@ -97,34 +97,34 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     /// Version in which objects are stored.
     pub storage_version: String,
-    /// `apiVersion` of stored objects; the group differs from `group` where two groups share a storage.
+    /// `apiVersion` of stored objects. Its group differs from `group` if two groups share their storage.
     pub storage_api_version: String,
-    /// Table of the store.
+    /// Name of the resource's table in the store.
     pub storage: Arc<str>,
-    /// Whether a custom resource definition defines it.
+    /// Whether it is a custom resource.
     pub custom: bool,
     /// Behaviour of the kind.
     pub strategy: Arc<dyn Strategy>,
-    /// Filled by [`Resource::empty_object`].
+    /// Cache of [`Resource::empty_object`].
     pub empty: EmptyObject,
 }
 
-/// The encoded form of an object without content, made when first asked for.
+/// Lazily encoded empty object of a kind.
 #[derive(Debug, Clone, Default)]
 pub struct EmptyObject(OnceLock<Value>);
 
-/// A part of a resource with a path of its own.
+/// A subresource.
 #[derive(Debug, Clone)]
 pub struct Subresource {
     /// Name such as `status`.
     pub name: String,
-    /// Kind that it speaks.
+    /// Kind of its request and response bodies.
     pub kind: String,
     /// Group of that kind.
     pub group: String,
     /// Version of that kind.
     pub version: String,
-    /// Verbs that it has.
+    /// Supported verbs.
     pub verbs: Vec<Verb>,
 }
 
@@ -147,7 +147,7 @@ impl Resource {
         qualified(&self.plural, &self.group)
     }
 
-    /// The Go type of the real server behind a kind of this resource, as some of its refusals print it.
+    /// Returns the Go type of one of the resource's kinds, which kube-apiserver prints in some errors.
     pub fn internal_type(&self, kind: &str) -> String {
         if self.custom {
             let list = if kind == self.list_kind { "List" } else { "" };
@@ -156,7 +156,7 @@ impl Resource {
         format!("*{}.{kind}", internal_package(split_api_version(&self.storage_api_version).0))
     }
 
-    /// An object without content as a typed encoder writes it. Every new object is compared with it.
+    /// Returns an empty object as a typed encoder writes it. Managed fields of new objects are computed against it.
     pub fn empty_object(&self) -> &Value {
         self.empty.0.get_or_init(|| {
             let mut empty = json!({"apiVersion": self.api_version(), "kind": self.kind});
@@ -169,39 +169,39 @@ impl Resource {
         })
     }
 
-    /// The subresource of that name.
+    /// Returns the subresource called `name`.
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    /// The warning that clients get whenever they use a resource that is deprecated.
+    /// Returns the deprecation warning sent with every response, if the resource is deprecated.
     #[must_use]
     pub fn deprecation(&self) -> Option<&str> {
         self.strategy.deprecation(&self.version)
     }
 
-    /// Whether objects are stored in this version.
+    /// Whether this is the storage version.
     pub fn is_storage_version(&self) -> bool {
         split_api_version(&self.storage_api_version) == (self.group.as_str(), self.version.as_str())
     }
 
-    /// Whether the stored bytes are what clients of this version see.
+    /// Whether the stored bytes can be served in this version without conversion.
     pub fn serves_bytes(&self, entry: &Entry) -> bool {
         self.is_storage_version() && !self.strategy.outdates(entry.revision())
     }
 
-    /// A stored object as it reads today, in the stored version.
+    /// Returns a stored object in its storage version, refreshed if its kind has changed since.
     pub fn read(&self, entry: &Entry) -> Value {
         self.read_as(entry, entry.revision())
     }
 
-    /// The same with a resourceVersion other than its own.
+    /// Like [`Resource::read`], with another resourceVersion.
     pub fn read_as(&self, entry: &Entry, revision: u64) -> Value {
         self.refreshed(entry, entry.value_as(revision))
     }
 
-    /// The same with packed records of fields, for a caller that writes it back.
+    /// Like [`Resource::read`], with managed field sets as strings, for callers that write the object back.
     pub fn read_packed(&self, entry: &Entry) -> Value {
         self.refreshed(entry, entry.packed())
     }

@@ -1,4 +1,4 @@
-//! Errors as the API speaks them: `metav1.Status` with reason, code, details and causes.
+//! API errors: `metav1.Status` with reason, code, details and causes.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use crate::{
     store::JournalError,
 };
 
-/// A refusal, rendered as a `Status` object. Boxed, since results carry it everywhere and it is rarely there.
+/// An API error, rendered as a `Status`. Boxed to keep the many `Result`s that carry it small.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError(Box<Refusal>);
 
@@ -20,73 +20,73 @@ pub struct ApiError(Box<Refusal>);
 pub struct Refusal {
     /// HTTP status code.
     pub code: StatusCode,
-    /// Machine readable cause.
+    /// Machine-readable reason.
     pub reason: Reason,
-    /// Text for people.
+    /// Human-readable message.
     pub message: String,
-    /// Name of the object concerned.
+    /// Name of the affected object.
     pub name: String,
-    /// API group of the object concerned.
+    /// API group of the affected object.
     pub group: String,
-    /// Resource or kind concerned (the API puts either here).
+    /// Affected resource or kind (the API uses either here).
     pub kind: String,
-    /// Uid of the object concerned, when a precondition named one.
+    /// Uid of the affected object, if a precondition named one.
     pub uid: String,
-    /// Details of an invalid object.
+    /// Errors of an invalid object, by field.
     pub causes: Vec<Cause>,
-    /// Seconds that a client should wait before it tries again.
+    /// Seconds that a client should wait before retrying.
     pub retry_after_seconds: Option<u32>,
-    /// Whether `details` is written though it is empty.
+    /// Whether `details` is written even if empty.
     pub always_details: bool,
-    /// The `Status` that a webhook returned, to which code and message are added; else null.
+    /// `Status` returned by a webhook, to which code and message are added; null if there is none.
     pub status: Value,
 }
 
-/// Machine readable cause of a refusal: `reason` of a `Status`.
+/// Machine-readable reason of an error: `reason` of a `Status`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// No cause is given.
+    /// No reason is given.
     #[default]
     Unknown,
-    /// 409: an object of that name exists.
+    /// 409: an object of that name already exists.
     AlreadyExists,
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     BadRequest,
     /// 409: the object is not in the state that the request expects.
     Conflict,
-    /// 410: the version is no longer remembered.
+    /// 410: the resourceVersion is too old.
     Expired,
-    /// 403: the request is understood and refused.
+    /// 403: the request is not allowed.
     Forbidden,
-    /// 500: a fault of the server.
+    /// 500: an internal error.
     InternalError,
-    /// 422: the object breaks rules of its kind.
+    /// 422: the object fails validation.
     Invalid,
-    /// 405: the resource has no such verb.
+    /// 405: the resource does not support the verb.
     MethodNotAllowed,
-    /// 406: no accepted form can be written.
+    /// 406: none of the accepted media types is supported.
     NotAcceptable,
     /// 404: the object does not exist.
     NotFound,
-    /// 501: the server does not have the feature.
+    /// 501: the feature is not implemented.
     NotImplemented,
     /// 413: the body is too large.
     RequestEntityTooLarge,
-    /// 503: the server can not do it at the moment.
+    /// 503: the server is temporarily unable to handle the request.
     ServiceUnavailable,
-    /// 504: it takes too long.
+    /// 504: the request timed out.
     Timeout,
     /// 429: too many requests, or a disruption budget does not allow it.
     TooManyRequests,
-    /// 401: the credentials are missing or wrong.
+    /// 401: the credentials are missing or invalid.
     Unauthorized,
-    /// 415: the media type of the body is unknown.
+    /// 415: the media type of the body is not supported.
     UnsupportedMediaType,
 }
 
 impl Reason {
-    /// The word on the wire; empty for [`Reason::Unknown`].
+    /// Returns the reason as written in a `Status`; empty for [`Reason::Unknown`].
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -115,15 +115,15 @@ impl Reason {
 /// One entry of `details.causes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// Machine readable cause such as `FieldValueInvalid`.
+    /// Machine-readable cause such as `FieldValueInvalid`.
     pub reason: String,
-    /// Text for people.
+    /// Human-readable message.
     pub message: String,
-    /// Path of the field concerned.
+    /// Path of the affected field.
     pub field: String,
 }
 
-/// Several errors in one message, each text once, as Go's `errors.NewAggregate` prints them.
+/// Joins errors into one message without duplicates, like Go's `errors.NewAggregate`.
 pub fn aggregate<E: std::fmt::Display>(errors: &[E]) -> String {
     let mut texts: Vec<String> = Vec::new();
     for text in errors.iter().map(ToString::to_string) {
@@ -137,7 +137,7 @@ pub fn aggregate<E: std::fmt::Display>(errors: &[E]) -> String {
     }
 }
 
-/// The result of everything that can be refused.
+/// Result with an [`ApiError`].
 pub type ApiResult<T> = Result<T, ApiError>;
 
 impl std::fmt::Display for ApiError {
@@ -163,7 +163,7 @@ impl std::ops::DerefMut for ApiError {
 }
 
 impl ApiError {
-    /// An error with nothing but a code, a reason and a message.
+    /// Creates an error with a code, a reason and a message.
     pub fn new(code: StatusCode, reason: Reason, message: impl Into<String>) -> Self {
         Self(Box::new(Refusal {
             code,
@@ -180,21 +180,21 @@ impl ApiError {
         }))
     }
 
-    /// A refusal by a webhook, with a message of this server.
+    /// Creates an error from a webhook's `Status`, with this server's code and message.
     pub fn passed_on(code: StatusCode, message: String, status: Value) -> Self {
         let mut error = Self::new(code, Reason::Unknown, message);
         error.status = status;
         error
     }
 
-    /// Names the object concerned by its resource.
+    /// Sets group, resource or kind, and name of the affected object.
     #[must_use]
     pub fn about(mut self, group: &str, kind: &str, name: &str) -> Self {
         (self.group, self.kind, self.name) = (group.into(), kind.into(), name.into());
         self
     }
 
-    /// 404: the named object is not there.
+    /// 404: the object does not exist.
     #[must_use]
     pub fn not_found<'a>(resource: impl Into<GroupResource<'a>>, name: &str) -> Self {
         let resource = resource.into();
@@ -206,7 +206,7 @@ impl ApiError {
         )
     }
 
-    /// 409: an object of that name is there already.
+    /// 409: an object of that name already exists.
     #[must_use]
     pub fn already_exists<'a>(resource: impl Into<GroupResource<'a>>, name: &str) -> Self {
         let resource = resource.into();
@@ -231,7 +231,7 @@ impl ApiError {
         )
     }
 
-    /// 409: the object changed in the meantime.
+    /// 409: the object was modified concurrently.
     #[must_use]
     pub fn modified<'a>(resource: impl Into<GroupResource<'a>>, name: &str) -> Self {
         Self::conflict(
@@ -241,17 +241,17 @@ impl ApiError {
         )
     }
 
-    /// 422: the object breaks rules of its kind.
+    /// 422: the object fails validation.
     #[must_use]
     pub fn invalid<'a>(resource: impl Into<GroupKind<'a>>, name: &str, errors: Vec<FieldError>) -> Self {
         let GroupKind { group, kind } = resource.into();
         Self::invalid_kind(group, kind, name, errors)
     }
 
-    /// 422 for a kind that is not a resource of its own (options of a request, for instance).
+    /// 422: an object of a kind that is not a resource, such as `DeleteOptions`, fails validation.
     #[must_use]
     pub fn invalid_kind(group: &str, kind: &str, name: &str, errors: Vec<FieldError>) -> Self {
-        // The message says everything once, the causes as often as it was found.
+        // The message lists each error once, the causes list every occurrence.
         let mut texts: Vec<String> = Vec::new();
         for error in &errors {
             let text = error.to_string();
@@ -275,12 +275,12 @@ impl ApiError {
         error
     }
 
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Reason::BadRequest, message)
     }
 
-    /// 403: the request is understood and refused.
+    /// 403: the request is not allowed.
     #[must_use]
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let qualified = qualified(resource, group);
@@ -292,13 +292,13 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, Reason::Forbidden, message).about(group, resource, name)
     }
 
-    /// 401: the credentials are missing or wrong.
+    /// 401: the credentials are missing or invalid.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, Reason::Unauthorized, "Unauthorized")
     }
 
-    /// 405: the resource has no such verb.
+    /// 405: the resource does not support the verb.
     #[must_use]
     pub fn method_not_supported(group: &str, resource: &str, action: &str) -> Self {
         let qualified = qualified(resource, group);
@@ -307,24 +307,24 @@ impl ApiError {
             .about(group, resource, "")
     }
 
-    /// 405: the path has no such method.
+    /// 405: the path does not support the method.
     #[must_use]
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, Reason::MethodNotAllowed, message)
     }
 
-    /// 410: the version asked for is no longer remembered.
+    /// 410: the requested resourceVersion is too old.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, Reason::Expired, message)
     }
 
-    /// 500 without a reason: the real server did not foresee this either.
+    /// 500 without a reason: an error that kube-apiserver does not classify either.
     pub fn unforeseen(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, Reason::Unknown, message)
     }
 
-    /// 500: a fault on the server's side.
+    /// 500: an internal error.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");
         let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, Reason::InternalError, message.clone());
@@ -336,7 +336,7 @@ impl ApiError {
         error
     }
 
-    /// 503: the write was undone, because it can't be kept; it may be tried again.
+    /// 503: the write was rolled back because the journal failed. Clients may retry.
     #[must_use]
     pub fn read_only(error: &JournalError) -> Self {
         let mut refusal =
@@ -345,7 +345,7 @@ impl ApiError {
         refusal
     }
 
-    /// 415: the patch's media type is unknown.
+    /// 415: the patch's media type is not supported.
     #[must_use]
     pub fn unsupported_patch_type() -> Self {
         let message = "415: Unsupported Media Type";
@@ -354,7 +354,7 @@ impl ApiError {
         error
     }
 
-    /// 415: the body's media type is unknown.
+    /// 415: the body's media type is not supported.
     #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
@@ -364,14 +364,14 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::UnsupportedMediaType, message)
     }
 
-    /// 406: the client asks for a form that is not served.
+    /// 406: the client requests a representation that is not supported, such as an unknown `as=`.
     #[must_use]
     pub fn no_such_form(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::new(StatusCode::NOT_ACCEPTABLE, Reason::NotAcceptable, message)
     }
 
-    /// 406: the client accepts nothing that the server can write.
+    /// 406: the client accepts none of the supported media types.
     #[must_use]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", accepted.join(", "));
@@ -380,7 +380,7 @@ impl ApiError {
         error
     }
 
-    /// 504: a version was asked for that this server has not reached.
+    /// 504: the requested resourceVersion is newer than the current one.
     #[must_use]
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
@@ -395,7 +395,7 @@ impl ApiError {
         error
     }
 
-    /// The `Status` object.
+    /// Returns the `Status` object.
     #[must_use]
     pub fn to_value(&self) -> Value {
         if let Value::Object(given) = &self.status {
@@ -433,7 +433,7 @@ impl ApiError {
         if self.reason != Reason::Unknown {
             status["reason"] = self.reason.as_str().into();
         }
-        // The API leaves details out for errors about nothing in particular.
+        // The API omits details of errors that concern no object.
         let by_reason = matches!(
             self.reason,
             Reason::NotFound | Reason::Invalid | Reason::MethodNotAllowed | Reason::Forbidden

@@ -1,4 +1,4 @@
-//! Users, as authentication finds them and objects record them.
+//! User identities.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use crate::names;
 
 /// Group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
-/// Group of all requests without credentials.
+/// Group of requests without credentials.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The user without credentials.
+/// User name of requests without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// The person or program behind a request.
+/// The identity of a request: `user.Info`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     /// Name such as `system:serviceaccount:default:builder`.
     pub name: String,
-    /// Unique id, possibly empty.
+    /// Unique id, or empty.
     pub uid: String,
     /// Groups such as `system:authenticated`.
     pub groups: Vec<String>,
@@ -26,13 +26,13 @@ pub struct User {
 }
 
 impl User {
-    /// The in-process administrator: may do everything.
+    /// Returns the in-process administrator, a member of `system:masters`.
     #[must_use]
     pub fn admin() -> Self {
         Self::named("system:admin", ["system:masters"])
     }
 
-    /// An authenticated user with a name and groups; `system:authenticated` is added.
+    /// Creates an authenticated user; adds the group `system:authenticated`.
     #[must_use]
     pub fn named<'a>(name: &str, groups: impl IntoIterator<Item = &'a str>) -> Self {
         let mut groups: Vec<String> = groups.into_iter().map(str::to_owned).collect();
@@ -42,37 +42,37 @@ impl User {
         Self { name: name.to_owned(), groups, ..Self::default() }
     }
 
-    /// A service account, as its tokens name it.
+    /// Creates the user of a service account.
     #[must_use]
     pub fn service_account(namespace: &str, name: &str) -> Self {
         let groups = account_groups(namespace);
         Self::named(&account_user(namespace, name), groups.iter().map(String::as_str))
     }
 
-    /// The user of requests without credentials.
+    /// Returns the user of requests without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
         Self { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
     }
 
-    /// Whether the user belongs to a group.
+    /// Whether the user is a member of a group.
     #[must_use]
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
     }
 }
 
-/// The user name of a service account.
+/// Returns the user name of a service account.
 pub fn account_user(namespace: &str, name: &str) -> String {
     format!("{ACCOUNT_PREFIX}{namespace}:{name}")
 }
 
-/// The groups of a service account.
+/// Returns the groups of a service account.
 pub fn account_groups(namespace: &str) -> [String; 2] {
     ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
 }
 
-/// Namespace and name of a service account, from its user name.
+/// Splits a service account's user name into namespace and name.
 pub fn split_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
     (names::label(namespace).is_empty() && names::subdomain(name).is_empty()).then_some((namespace, name))

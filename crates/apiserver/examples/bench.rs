@@ -1,4 +1,5 @@
-//! Rates, latencies and memory of the server in this process: `cargo run --release --example bench`.
+//! Measures an in-process server's throughput, latency and memory.
+//! Usage: `cargo run --release --example bench`.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The server on a loopback port over plain HTTP, to try clients against it: `cargo run --example serve -- 8001`.
+//! Serves plain HTTP on a loopback port, to try clients: `cargo run --example serve -- 8001`.
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use steersman_apiserver::Server;

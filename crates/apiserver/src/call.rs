@@ -1,4 +1,4 @@
-//! One request to a resource.
+//! A request to a resource.
 
 use std::sync::Arc;
 
@@ -19,32 +19,32 @@ use crate::{
     core::Core,
 };
 
-/// One request to a resource: what it is about, who asks, how to answer.
+/// A request to a resource: its target, user, options and output format.
 ///
-/// Made once the request is authorised, and complete then. What a body or a write adds has a value of its own:
-/// [`Decoded`], [`Attempt`](crate::admission::Attempt), [`Written`](crate::commit::Written).
+/// Created once the request is authorized, and not changed afterwards. What a body or a write adds has a type of its
+/// own: [`Decoded`], [`Attempt`](crate::admission::Attempt), [`Written`](crate::commit::Written).
 pub(crate) struct Call {
     pub(crate) core: Arc<Core>,
     pub(crate) verb: Verb,
     pub(crate) resource: Arc<Resource>,
     pub(crate) subresource: Option<String>,
     pub(crate) namespace: String,
-    /// The name in the path; empty for a collection, and for a create, whose object brings it.
+    /// The name in the path; empty for a collection, and for a create, where the object has the name.
     pub(crate) name: String,
     pub(crate) user: User,
-    /// Names the manager of writes that do not name one themselves.
+    /// The default field manager of writes.
     pub(crate) user_agent: String,
     pub(crate) options: Options,
-    /// The part of the options that only writes have.
+    /// Options of writes only.
     pub(crate) write: WriteOptions,
     pub(crate) output: Output,
 }
 
-/// An object that a request brings, or makes of the stored one.
+/// An object from a request body, or the result of patching the stored one.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) object: Value,
-    /// Places of lists (with `[]` behind them) and maps that were sent empty.
+    /// Paths of lists (with a trailing `[]`) and maps that were sent empty.
     pub(crate) emptied: Vec<String>,
 }
 
@@ -54,10 +54,10 @@ impl From<Value> for Decoded {
     }
 }
 
-/// The options of a write, checked.
+/// The validated options of a write.
 #[derive(Debug, Default)]
 pub(crate) struct WriteOptions {
-    /// Whether nothing is to be stored.
+    /// Whether the request is a dry run: nothing is stored.
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
     /// The options as an object, for admission.
@@ -65,7 +65,7 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Checks the options in the query of a write.
+    /// Validates the query options of a write.
     pub(crate) fn new(verb: Verb, options: &Options) -> ApiResult<Self> {
         let kind = match verb {
             Verb::Create => "CreateOptions",
@@ -106,7 +106,7 @@ impl WriteOptions {
     }
 }
 
-/// `All` is the only stage that a dry run can name.
+/// Validates `dryRun`: `All` is the only allowed value.
 pub(crate) fn check_dry_run(dry_run: &[String], errors: &mut Vec<FieldError>) {
     if dry_run.iter().any(|d| d != "All") {
         let given: Value = dry_run.iter().map(|d| Value::from(d.as_str())).collect();
@@ -114,7 +114,7 @@ pub(crate) fn check_dry_run(dry_run: &[String], errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The options of a query as an object of their kind.
+/// Returns the query options as an object of their kind.
 fn options_object(kind: &str, query: &Options) -> Value {
     let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
     if !query.field_manager.is_empty() {
@@ -139,7 +139,7 @@ fn options_object(kind: &str, query: &Options) -> Value {
 }
 
 impl Call {
-    /// A request that the server makes of itself.
+    /// Creates a call by the server itself.
     pub(crate) fn internal(
         core: Arc<Core>,
         resource: Arc<Resource>,
@@ -166,22 +166,22 @@ impl Call {
         }
     }
 
-    /// The same request about another object of the resource.
+    /// Returns the same call for another object of the resource.
     pub(crate) fn about(self, namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), ..self }
     }
 
-    /// The object's key in the store.
+    /// Returns the object's key in the store.
     pub(crate) fn key(&self) -> String {
         steersman_api::object::key(self.scope(), &self.name)
     }
 
-    /// The namespace that objects of this resource are keyed by: empty for those without namespaces.
+    /// Returns the namespace part of keys: empty for cluster-scoped resources.
     pub(crate) fn scope(&self) -> &str {
         if self.resource.namespaced { &self.namespace } else { "" }
     }
 
-    /// The object as readers see it: without what is not durable yet.
+    /// Returns the object as readers see it: without writes that are not durable yet.
     pub(crate) fn seen(&self) -> ApiResult<Arc<Entry>> {
         self.core
             .store
@@ -189,7 +189,7 @@ impl Call {
             .ok_or_else(|| ApiError::not_found(&self.resource, &self.name))
     }
 
-    /// The stored object, as the latest write left it.
+    /// Returns the stored object after the latest write.
     pub(crate) fn stored(&self) -> ApiResult<Arc<Entry>> {
         self.core
             .store
@@ -197,7 +197,7 @@ impl Call {
             .ok_or_else(|| ApiError::not_found(&self.resource, &self.name))
     }
 
-    /// What the authorizer is asked for another verb than the request's own.
+    /// Returns the authorizer attributes for another verb than the request's own.
     pub(crate) fn attributes(&self, verb: Verb) -> Attributes<'_> {
         Attributes {
             verb: verb.as_str(),
@@ -211,7 +211,8 @@ impl Call {
         }
     }
 
-    /// What strategies may know of this request, in whose body the fields at `emptied` are empty.
+    /// Returns what strategies may know about this request.
+    /// `emptied` are the paths of empty fields in its body.
     pub(crate) fn hook<'a>(&'a self, emptied: &'a [String]) -> Hook<'a> {
         Hook {
             environment: &*self.core.environment,
@@ -224,17 +225,17 @@ impl Call {
         }
     }
 
-    /// Rewrites a stored object into the version of the request.
+    /// Converts a stored object to the version of the request.
     pub(crate) async fn to_served(&self, stored: Value) -> ApiResult<Value> {
         convert::one(&self.resource, stored, &self.resource.api_version()).await
     }
 
-    /// Rewrites an object into the version in which it is to be stored.
+    /// Converts an object to its storage version.
     pub(crate) async fn to_stored(&self, object: Value) -> ApiResult<Value> {
         convert::one(&self.resource, object, &self.resource.storage_api_version).await
     }
 
-    /// Rewrites an object of the request's version into that in which the kind's rules speak.
+    /// Converts an object from the version of the request to the one used for validation.
     pub(crate) fn to_validated_version(&self, served: Value) -> ApiResult<Value> {
         if self.resource.custom {
             return Ok(served);
@@ -242,12 +243,12 @@ impl Call {
         convert::directly(&self.resource, served, &self.resource.storage_api_version)
     }
 
-    /// Rewrites an object of the version in which the kind's rules speak into that of the request.
+    /// Converts an object from the version used for validation to that of the request.
     pub(crate) fn validated_to_served(&self, ruled: Value) -> ApiResult<Value> {
         convert::directly(&self.resource, ruled, &self.resource.api_version())
     }
 
-    /// Who is entered into managedFields.
+    /// Returns the field manager of this write.
     pub(crate) fn manager(&self) -> String {
         if !self.options.field_manager.is_empty() {
             return self.options.field_manager.clone();
@@ -256,7 +257,7 @@ impl Call {
         prefix.chars().filter(|c| !c.is_control()).take(128).collect()
     }
 
-    /// What rows of a Table carry.
+    /// Returns what the rows of a Table include.
     pub(crate) fn include(&self) -> ApiResult<Include> {
         match self.options.include_object.as_str() {
             "" | "Metadata" => Ok(Include::Metadata),
@@ -269,12 +270,12 @@ impl Call {
         }
     }
 
-    /// Now, as objects carry it.
+    /// Returns the current time in the format of object timestamps.
     pub(crate) fn now(&self) -> String {
         self.core.environment.now_string()
     }
 
-    /// The subresource, or empty.
+    /// Returns the subresource, or an empty string.
     pub(crate) fn subresource_name(&self) -> &str {
         self.subresource.as_deref().unwrap_or_default()
     }

@@ -1,14 +1,14 @@
-//! Services of the cluster behind which webhooks and API servers are.
+//! Resolves services in front of webhooks and extension API servers.
 
 use serde_json::Value;
 use steersman_api::{object, store::Store};
 
-/// The store's table of services.
+/// The storage name of services.
 pub(crate) const SERVICES: &str = "services";
-/// The store's table of endpoint slices.
+/// The storage name of endpoint slices.
 pub(crate) const ENDPOINT_SLICES: &str = "endpointslices.discovery.k8s.io";
 
-/// A service of the cluster that something outside of the server is to be found behind.
+/// A service in front of a webhook or an extension API server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServiceTarget<'a> {
     /// The service's namespace.
@@ -17,13 +17,13 @@ pub struct ServiceTarget<'a> {
     pub name: &'a str,
     /// The service's port.
     pub port: u16,
-    /// The stored service, if there is one.
+    /// The stored service, if it exists.
     pub object: Option<&'a Value>,
-    /// What is behind it.
+    /// The endpoints of the service.
     pub endpoints: Endpoints<'a>,
 }
 
-/// The endpoints of a service, looked up when they are asked for.
+/// The endpoints of a service, looked up on demand.
 #[derive(Debug, Clone, Copy)]
 pub struct Endpoints<'a> {
     pub(crate) store: &'a Store,
@@ -32,13 +32,13 @@ pub struct Endpoints<'a> {
 }
 
 impl Endpoints<'_> {
-    /// Whether at least one is ready.
+    /// Whether at least one endpoint is ready.
     #[must_use]
     pub fn any_ready(&self) -> bool {
         self.slices().iter().any(has_ready)
     }
 
-    /// The slices of the service.
+    /// Returns the endpoint slices of the service.
     pub(crate) fn slices(&self) -> Vec<Value> {
         let prefix = format!("{}/", self.namespace);
         let entries = self.store.snapshot(ENDPOINT_SLICES, &prefix, None).entries;
@@ -48,13 +48,13 @@ impl Endpoints<'_> {
     }
 }
 
-/// Whether an endpoint of a slice is ready. One that does not tell is.
+/// Whether an endpoint of a slice is ready. Readiness defaults to true.
 pub(crate) fn has_ready(slice: &Value) -> bool {
     let mut endpoints = slice["endpoints"].as_array().into_iter().flatten();
     endpoints.any(|endpoint| endpoint["conditions"]["ready"] != false)
 }
 
-/// The stored service of a name.
+/// Returns a stored service by name.
 pub(crate) fn stored(store: &Store, namespace: &str, name: &str) -> Option<Value> {
     Some(store.get(SERVICES, &object::key(namespace, name))?.value())
 }

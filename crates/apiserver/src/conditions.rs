@@ -1,4 +1,4 @@
-//! Conditions that the server itself writes into the status of objects.
+//! Status conditions written by the server itself.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     core::Core,
 };
 
-/// Sets a condition of a status. The time of its last transition is that of the last change of its status.
+/// Sets a condition in a status. `lastTransitionTime` changes only if its `status` changes.
 pub(crate) fn set(
     status: &mut Map<String, Value>,
     kind: &str,
@@ -45,7 +45,8 @@ pub(crate) fn set(
     }
 }
 
-/// Stores what the server says of an object. Gives nothing if a writer was quicker, after whom the object is looked at again.
+/// Stores an object's new status.
+/// `None` if another write came first, after which the object is reconciled again.
 pub(crate) fn store(
     core: &Arc<Core>,
     resource: &Arc<Resource>,

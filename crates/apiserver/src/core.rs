@@ -1,4 +1,4 @@
-//! The state that all requests of a server share.
+//! The state shared by all requests of a server.
 
 use std::{
     fmt,
@@ -20,16 +20,16 @@ use crate::{
     settings::Settings,
 };
 
-/// Everything that requests share.
+/// The shared state of a server.
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) environment: Arc<dyn Environment>,
-    /// When the server was made.
+    /// When the server started.
     pub(crate) started: jiff::Timestamp,
     /// Replaces authentication by certificates and tokens.
     pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    /// Follows the stored roles, whichever authorizer is used.
+    /// Tracks the stored roles, whichever authorizer is used.
     pub(crate) rbac: Arc<Rbac>,
     pub(crate) tokens: Tokens,
     /// The user of requests without credentials.
@@ -42,43 +42,43 @@ pub(crate) struct Core {
     pub(crate) policies: Policies,
     pub(crate) connector: Option<Arc<dyn Connector>>,
     pub(crate) allocators: Allocators,
-    /// Held by writes that a quota counts.
+    /// Held during writes that count towards a quota.
     pub(crate) quotas: Mutex<()>,
     pub(crate) definitions: Definitions,
     pub(crate) expiry: Expiry,
-    /// Names users whose open watches end.
+    /// Announces users whose open watches are closed.
     pub(crate) ended_watches: broadcast::Sender<Arc<str>>,
     pub(crate) served: RwLock<Arc<Catalog>>,
     pub(crate) settings: RwLock<Arc<Settings>>,
 }
 
 impl Core {
-    /// The catalog at this moment.
+    /// Returns the current catalog.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.served.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The settings at this moment.
+    /// Returns the current settings.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes up other settings.
+    /// Replaces the settings.
     pub(crate) fn configure(&self, settings: Settings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Whether an admission plugin is at work.
+    /// Whether an admission plugin is enabled.
     pub(crate) fn has_plugin(&self, name: &str) -> bool {
         !self.settings().disabled_plugins.contains(name)
     }
 
-    /// Lets the event at `key` expire after its lifetime, unless it is written again.
+    /// Schedules the expiry of the event at `key`, unless it is written again.
     pub(crate) fn lease(&self, key: &str) {
         self.expiry.lease(&self.store, self.environment.now(), self.settings().event_ttl, key);
     }
 
-    /// Serves something else from now on.
+    /// Replaces the catalog.
     pub(crate) fn set_catalog(&self, catalog: Catalog) {
         *self.served.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
     }

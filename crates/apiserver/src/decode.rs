@@ -1,4 +1,4 @@
-//! From a request's body to a checked JSON object of the path's kind.
+//! Decodes request bodies into validated JSON objects of the expected kind.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -15,18 +15,18 @@ use crate::{
     catalog::{api_version, internal_package, split_api_version},
 };
 
-/// Media types of whole objects.
+/// Supported media types of objects.
 const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// A body as JSON, whatever it means.
+/// A body decoded as JSON, not yet validated.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) value: Value,
-    /// What is odd about its fields, to be judged once its kind is known.
+    /// Unknown or duplicate fields, reported once the kind is known.
     complaints: Vec<String>,
 }
 
-/// Reads the body as an object of the call's resource.
+/// Decodes the body as an object of the call's resource.
 pub(crate) fn object(
     call: &Call,
     media: &str,
@@ -41,7 +41,7 @@ pub(crate) fn object(
     check_fields(call, document, warnings)
 }
 
-/// Reads the body as an object of the kind of the call's subresource, and leaves it to the caller to judge its fields.
+/// Decodes the body as the kind of the call's subresource. Fields are left for the caller to check.
 pub(crate) fn part(
     call: &Call,
     media: &str,
@@ -73,7 +73,7 @@ pub(crate) fn part(
     Ok(document)
 }
 
-/// Refuses a body whose type can't be told.
+/// Rejects a body with an invalid apiVersion or kind.
 fn check_type(call: &Call, body: &[u8], value: &Value) -> ApiResult<()> {
     for field in ["apiVersion", "kind"] {
         if let Some(odd) = value.get(field).filter(|given| !given.is_string() && !given.is_null()) {
@@ -91,7 +91,7 @@ fn check_type(call: &Call, body: &[u8], value: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// An object in another version than the path's is judged by that version, before it is refused.
+/// Reports field errors of an object in another version by that version's schema; it is rejected later.
 fn complain_of_version(call: &Call, document: &mut Document, warnings: &mut Vec<String>) -> ApiResult<()> {
     let Document { value, complaints } = document;
     let text = |field: &str| object::text(value, &[field]).unwrap_or_default();
@@ -116,7 +116,7 @@ fn complain_of_version(call: &Call, document: &mut Document, warnings: &mut Vec<
     complain_of(call, &resource.kind, version, &std::mem::take(complaints), warnings)
 }
 
-/// What Go's decoder calls a JSON value that is no object.
+/// Returns the name Go's decoder uses for a JSON value other than an object.
 pub(crate) fn go_name(value: &Value) -> &'static str {
     match value {
         Value::Array(_) => "array",
@@ -127,7 +127,7 @@ pub(crate) fn go_name(value: &Value) -> &'static str {
     }
 }
 
-/// The words for a document that cannot name its kind, as it is no object.
+/// Returns the error for a document that is not an object and so has no kind.
 pub(crate) fn without_kind(value: &Value) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
@@ -135,10 +135,10 @@ pub(crate) fn without_kind(value: &Value) -> String {
     )
 }
 
-/// Reads the body as JSON, whatever it means.
+/// Decodes the body as JSON, without looking at its kind.
 pub(crate) fn plain(call: &Call, media: &str, body: &Bytes) -> ApiResult<Document> {
     let mut document = match media {
-        // Its numbers are in order already.
+        // JSON numbers are already normalized.
         "" | "application/json" => return json(call, body),
         "application/yaml" => yaml(call, body)?,
         "application/vnd.kubernetes.protobuf" if !call.resource.custom => {
@@ -156,10 +156,10 @@ fn yaml(call: &Call, body: &Bytes) -> ApiResult<Document> {
     Ok(Document { value, complaints: repeated.iter().map(ToString::to_string).collect() })
 }
 
-/// Reads YAML, with what a strict decoder says of keys that it repeats unless the client does not care.
+/// Parses YAML; also returns the duplicate keys, unless field validation is `Ignore`.
 ///
 /// # Errors
-/// Those of a decoder that is not strict.
+/// If the YAML is invalid even without strict checks.
 pub(crate) fn any_yaml(
     call: &Call,
     body: &[u8],
@@ -167,7 +167,7 @@ pub(crate) fn any_yaml(
     if call.write.field_validation == FieldValidation::Ignore {
         return Ok((steersman_yaml::from_slice(body)?, None));
     }
-    // Repeated keys are rare: only then the body is read once more.
+    // Duplicate keys are rare: only then parse the body a second time.
     match steersman_yaml::from_slice_strict(body) {
         Ok(value) => Ok((value, None)),
         Err(repeated) => Ok((steersman_yaml::from_slice(body)?, Some(repeated))),
@@ -180,7 +180,7 @@ fn json(call: &Call, body: &Bytes) -> ApiResult<Document> {
         object::normalise_numbers(&mut value);
         return Ok(Document { value, complaints: Vec::new() });
     }
-    // Typed decoders find unknown and repeated fields in one go, in the order of the document.
+    // Typed decoders report unknown and duplicate fields together, in document order.
     let whole = call.subresource.as_deref().is_none_or(|s| s == "status");
     let schema = call
         .resource
@@ -217,7 +217,7 @@ fn unrecognized(call: &Call, body: &[u8], why: &str) -> ApiError {
     ))
 }
 
-/// Refuses, reports or drops what the schema does not know, as the client wishes.
+/// Decodes an object; unknown fields are rejected, reported or dropped, depending on field validation.
 fn check_fields(call: &Call, document: Document, warnings: &mut Vec<String>) -> ApiResult<Decoded> {
     let Document { value: mut object, mut complaints } = document;
     let decoded = call.resource.strategy.decode(&call.resource.version, &mut object, Decoder::Json);
@@ -234,7 +234,7 @@ fn check_fields(call: &Call, document: Document, warnings: &mut Vec<String>) -> 
     Ok(Decoded { object, emptied: found.emptied })
 }
 
-/// Reads an object of a kind without a resource of its own: refuses, reports or drops what its type does not know.
+/// Decodes an object of a kind without its own resource, with field validation by its type.
 pub(crate) fn typed(
     call: &Call,
     document: Document,
@@ -253,12 +253,12 @@ pub(crate) fn typed(
     Ok(value)
 }
 
-/// Turns complaints about fields into an error, warnings, or nothing.
+/// Reports field errors as an error, as warnings, or not at all, depending on field validation.
 pub(crate) fn complain(call: &Call, complaints: &[String], warnings: &mut Vec<String>) -> ApiResult<()> {
     complain_of(call, &call.resource.kind, &call.resource.version, complaints, warnings)
 }
 
-/// The same for an object of another kind than the path's.
+/// Like [`complain`], for an object of a kind other than the path's.
 pub(crate) fn complain_of(
     call: &Call,
     kind: &str,
@@ -283,7 +283,7 @@ pub(crate) fn complain_of(
     Ok(())
 }
 
-/// A complaint as warnings: that of a YAML decoder holds one on each line.
+/// Splits a field error into warnings: YAML decoders put one error on each line.
 fn lines(complaint: &str) -> Vec<String> {
     const HEAD: &str = "yaml: unmarshal errors:\n";
     let text = complaint.strip_prefix("error converting YAML to JSON: ").unwrap_or(complaint);
@@ -293,7 +293,7 @@ fn lines(complaint: &str) -> Vec<String> {
     }
 }
 
-/// Refuses a body of another kind than the path's, and fills the kind in where it may be left out.
+/// Rejects a body of a kind other than the expected one, and sets the kind if it is omitted.
 fn check_kind(call: &Call, object: &mut Value, group: &str, version: &str, kind: &str) -> ApiResult<()> {
     let expected = api_version(group, version);
     let given_version = object::text(object, &["apiVersion"]).unwrap_or_default().to_owned();
@@ -310,7 +310,7 @@ fn check_kind(call: &Call, object: &mut Value, group: &str, version: &str, kind:
             return Err(ApiError::invalid_kind(group, &given_kind, name, vec![error]));
         }
     }
-    // The older version of evictions is still read, though no longer served.
+    // The older version of evictions is still decoded, though no longer served.
     let older_eviction = call.subresource_name() == "eviction" && given_version == "policy/v1beta1";
     let same_version = given_version.is_empty() || given_version == expected || older_eviction;
     let same_kind = given_kind.is_empty() || given_kind == kind;
@@ -323,7 +323,7 @@ fn check_kind(call: &Call, object: &mut Value, group: &str, version: &str, kind:
     Ok(())
 }
 
-/// Refuses an object of another name than the path's; a whole object has to say which it is.
+/// Returns an error unless the object's name matches the path; whole objects must have a name.
 pub(crate) fn check_name(call: &Call, object: &Value) -> ApiResult<()> {
     let url = &call.name;
     Err(ApiError::bad_request(match object::name(object) {
@@ -362,7 +362,7 @@ fn wrong_kind(
     ))
 }
 
-/// Why a decoder can't read an object of one kind as another.
+/// Returns why a decoder cannot convert an object of one kind to another.
 pub(crate) fn wrong_conversion(
     call: &Call,
     object: &Value,
@@ -378,7 +378,7 @@ pub(crate) fn wrong_conversion(
             "no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         );
     };
-    // It is read as what it says it is before anything else.
+    // First, it must decode as its own kind.
     if let Err(why) = given.strategy.decode(version, &mut object.clone(), Decoder::Json) {
         return why;
     }

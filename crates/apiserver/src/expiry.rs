@@ -1,4 +1,4 @@
-//! Events expire some time after their last write, one hour by default, as with the real server's `--event-ttl`.
+//! Event expiry: events are deleted after a lifetime, by default one hour like the real `--event-ttl`.
 
 use std::{
     collections::VecDeque,
@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use steersman_api::{environment::Environment, store::Store};
 use tokio::sync::Notify;
 
-/// The store's table of events.
+/// The storage name of events.
 pub(crate) const EVENTS: &str = "events";
 
-/// An event as it was written.
+/// The lease of an event, as of its last write.
 #[derive(Debug, Clone)]
 struct Lease {
     expires: Timestamp,
@@ -21,16 +21,16 @@ struct Lease {
     revision: u64,
 }
 
-/// The events in the order in which they expire.
+/// Event leases in order of expiry.
 #[derive(Debug, Default)]
 pub(crate) struct Expiry {
     leases: Mutex<VecDeque<Lease>>,
-    /// Wakes who waits for the first one.
+    /// Wakes up the expiry task when a lease is added.
     added: Notify,
 }
 
 impl Expiry {
-    /// The same events in a copy of the store.
+    /// Copies the leases for a copy of the store.
     pub(crate) fn fork(&self) -> Self {
         Self { leases: Mutex::new(self.lock().clone()), added: Notify::new() }
     }
@@ -39,7 +39,7 @@ impl Expiry {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the event at `key` expire after its lifetime, unless it is written again.
+    /// Schedules the expiry of the event at `key`, unless it is written again.
     pub(crate) fn lease(&self, store: &Store, now: Timestamp, lifetime: Duration, key: &str) {
         let Some(entry) = store.get(EVENTS, key) else { return };
         let expires = now.checked_add(lifetime).unwrap_or(Timestamp::MAX);
@@ -47,7 +47,7 @@ impl Expiry {
         self.added.notify_one();
     }
 
-    /// Deletes the events that have expired, and says when the next one does.
+    /// Deletes expired events and returns the time until the next expiry.
     fn expire(&self, store: &Store, environment: &dyn Environment) -> Option<Duration> {
         loop {
             let now = environment.now();
@@ -58,12 +58,12 @@ impl Expiry {
             }
             let Some(Lease { key, revision, .. }) = leases.pop_front() else { continue };
             drop(leases);
-            // One that was written since has another lease.
+            // An event written since then has a newer lease.
             let _ = store.delete(EVENTS, &key, revision);
         }
     }
 
-    /// Deletes events when they expire, for ever.
+    /// Deletes events when they expire, forever.
     pub(crate) async fn keep_expiring(&self, store: &Store, environment: &dyn Environment) {
         loop {
             match self.expire(store, environment) {

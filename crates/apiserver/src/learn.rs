@@ -1,4 +1,5 @@
-//! What the server learns from what is stored: definitions, roles, webhooks, policies, APIServices and flow schemas.
+//! Updates state derived from stored objects.
+//! These are definitions, roles, webhooks, policies, APIServices and flow schemas.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use steersman_api::store::{EventKind, UndoneEvent};
 use crate::{aggregation, catalog::Resource, core::Core, crd, expiry, flow_control};
 
 impl Core {
-    /// Learns from what is stored at `key` now.
+    /// Updates derived state from the object stored at `key`.
     pub(crate) fn learn(self: &Arc<Self>, resource: &Resource, name: &str, key: &str) {
         crd::after_write(self, resource, name);
         self.rbac.learn(&resource.storage, key);
@@ -16,7 +17,7 @@ impl Core {
         aggregation::learn(self, &resource.storage, key);
         flow_control::learn(self, &resource.storage, key);
         if *resource.storage == *aggregation::RESOURCE {
-            // One that the server keeps comes back.
+            // Recreates APIServices that the server maintains.
             aggregation::register_custom(self);
         }
         if *resource.storage == *expiry::EVENTS {
@@ -24,7 +25,7 @@ impl Core {
         }
     }
 
-    /// Forgets what was learned from changes that were undone, which come latest first.
+    /// Updates derived state after changes were undone; the latest change comes first.
     pub(crate) fn unlearn(&self, events: &[UndoneEvent]) {
         let catalog = self.catalog();
         let mut definitions = false;

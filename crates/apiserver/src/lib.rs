@@ -68,5 +68,5 @@ pub use steersman_api::{
     },
 };
 
-/// The Kubernetes version that this server behaves like.
+/// The Kubernetes version that this server emulates.
 pub const KUBERNETES_VERSION: &str = "v1.36.3";

@@ -1,34 +1,34 @@
-//! `Scale`: the replicas of an object, as a kind of its own.
+//! Conversion between objects and their `Scale`.
 
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use steersman_api::{object, resource::Resource, strategy::ScalePaths};
 
-/// The `Scale` of an object, which is in the version of the request.
+/// Returns the `Scale` of an object in the version of the request.
 pub(crate) fn scale_of(resource: &Resource, object: &Value) -> Value {
     to_scale(resource, paths(resource), object)
 }
 
-/// Takes the replicas of a `Scale` over into its object.
+/// Copies the replicas of a `Scale` to its object.
 pub(crate) fn take_scale(resource: &Resource, object: &mut Value, scale: &Value) {
     let replicas = object::get(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
     set(object, &paths(resource).replicas, replicas.into());
 }
 
-/// Paths to the fields of a `Scale`.
+/// Returns the paths of the fields that a `Scale` maps to.
 pub(crate) fn paths(resource: &Resource) -> &ScalePaths {
     static USUAL: LazyLock<ScalePaths> =
         LazyLock::new(|| ScalePaths::new("spec.replicas", "status.replicas", "spec.selector"));
     resource.strategy.scale_paths(&resource.version).unwrap_or(&USUAL)
 }
 
-/// The value at a path.
+/// Returns the value at a path.
 pub(crate) fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |v, key| v.get(key))
 }
 
-/// The same by known paths.
+/// Returns the `Scale` of an object, with given paths.
 pub(crate) fn to_scale(resource: &Resource, paths: &ScalePaths, object: &Value) -> Value {
     let mut metadata = serde_json::Map::new();
     for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -55,7 +55,7 @@ pub(crate) fn to_scale(resource: &Resource, paths: &ScalePaths, object: &Value) 
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
 }
 
-/// A selector object as text.
+/// Formats a selector object as a string.
 fn selector_text(selector: &Value, plain: bool) -> String {
     let labels = if plain { Some(selector) } else { selector.get("matchLabels") };
     let mut parts: Vec<String> = labels

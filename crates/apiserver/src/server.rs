@@ -27,68 +27,69 @@ use crate::{
     settings::Settings,
 };
 
-/// Ends of watches that one which is busy remembers; it ends if there were more.
+/// Buffer size for notifications about closed watches; a busy watch that misses some is closed too.
 const ENDED_WATCHES: usize = 16;
 
-/// A Kubernetes API server in this process. Cheap to clone; clones are the same server.
+/// An in-process Kubernetes API server. Cheap to clone; clones share the same state.
 #[derive(Debug, Clone)]
 pub struct Server {
     core: Arc<Core>,
 }
 
 impl Server {
-    /// Starts to describe a server.
+    /// Creates a builder.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The server as a tower service, to stand behind a `kube::Client` or an HTTP listener.
+    /// Returns the server as a tower service, for a `kube::Client` or an HTTP listener.
     #[must_use]
     pub fn service(&self) -> Service {
         Service::new(Arc::clone(&self.core))
     }
 
-    /// Knows a user by a bearer token from now on.
+    /// Adds a bearer token for a user.
     pub fn add_token(&self, token: impl Into<String>, user: User) {
         self.core.tokens.add(token.into(), user);
     }
 
-    /// Ends all open watches of a user, as a lost connection does. Their client has to open them anew.
+    /// Closes all open watches of a user, like a lost connection. Clients have to reconnect.
     pub fn end_watches(&self, user: &str) {
-        // Without watches there is no one to tell.
+        // Sending fails if there are no open watches.
         let _ = self.core.ended_watches.send(user.into());
     }
 
-    /// Takes up other settings. Default: [`Settings::default`].
+    /// Replaces the settings. Default: [`Settings::default`].
     pub fn configure(&self, settings: Settings) {
         self.core.configure(settings);
     }
 
-    /// Deletes events one hour after their last write, until it is dropped: they stay where this does not run.
+    /// Deletes events after their lifetime (default one hour).
+    /// Runs until dropped; without it, events are kept.
     pub async fn expire_events(self) {
         let Core { expiry, store, environment, .. } = &*self.core;
         expiry.keep_expiring(store, &**environment).await;
     }
 
-    /// Keeps the conditions of APIServices whose APIs other servers have, until it is dropped: requests are passed on to no
-    /// other server where this does not run.
+    /// Maintains the `Available` condition of aggregated APIServices.
+    /// Runs until dropped; without it, no requests are proxied to extension servers.
     pub async fn check_api_services(self) {
         aggregation::keep_checking(&self.core).await;
     }
 
-    /// Tells other API servers how this one authenticates clients, by `kube-system/extension-apiserver-authentication`.
+    /// Publishes client authentication settings in `kube-system/extension-apiserver-authentication`.
     pub fn publish_authentication(&self, authentication: &ClientAuthentication) {
         aggregation::publish(&self.core, authentication);
     }
 
-    /// The objects at rest.
+    /// Returns the object store.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.core.store
     }
 
-    /// What is served at this moment.
+    /// Returns the current catalog of served resources.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         self.core.catalog()
@@ -101,7 +102,7 @@ impl Default for Server {
     }
 }
 
-/// Describes a server.
+/// Configures a [`Server`].
 #[derive(Debug)]
 pub struct Builder {
     environment: Arc<dyn Environment>,
@@ -146,116 +147,120 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Where time and randomness come from. Default: [`SystemEnvironment`].
+    /// Sets the source of time and randomness. Default: [`SystemEnvironment`].
     #[must_use]
     pub fn environment(mut self, environment: impl Environment + 'static) -> Self {
         self.environment = Arc::new(environment);
         self
     }
 
-    /// Who asks. Default: the [`User`] that a listener put into the request's extensions, else whose bearer token the request
-    /// carries, else [`Builder::without_credentials`].
+    /// Sets the authenticator.
+    /// Default: the [`User`] in the request's extensions set by a listener, else the user of the bearer token, else
+    /// [`Builder::without_credentials`].
     #[must_use]
     pub fn authenticator(mut self, authenticator: impl Authenticator + 'static) -> Self {
         self.authenticator = Some(Arc::new(authenticator));
         self
     }
 
-    /// A bearer token and who comes with it. Default: none but those of service accounts.
+    /// Adds a bearer token for a user. Default: only service account tokens are accepted.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>, user: User) -> Self {
         self.tokens.push((token.into(), user));
         self
     }
 
-    /// The secret that tokens of service accounts are signed with. Default: drawn from the environment.
+    /// Sets the seed of the key that signs service account tokens. Default: random, from the environment.
     #[must_use]
     pub fn signing_key(mut self, seed: [u8; 32]) -> Self {
         self.signing_key = Some(seed);
         self
     }
 
-    /// Who asks without credentials. Default: the administrator, for a server inside of the process; one that others can
-    /// reach says [`User::anonymous`].
+    /// Sets the user of requests without credentials.
+    /// Default: the administrator, for in-process use; servers reachable by others should use [`User::anonymous`].
     #[must_use]
     pub fn without_credentials(mut self, user: User) -> Self {
         self.anonymous = user;
         self
     }
 
-    /// Receives every decision about a request, such as an [`AccessLog`](crate::AccessLog). Default: none.
+    /// Sets a recorder for all authorization decisions, such as an [`AccessLog`](crate::AccessLog).
+    /// Default: none.
     #[must_use]
     pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Self {
         self.recorder = Some(Arc::new(recorder));
         self
     }
 
-    /// Who may do what. Default: the stored roles and bindings say; members of `system:masters` may do everything.
+    /// Sets the authorizer. Default: RBAC with the stored roles; `system:masters` may do everything.
     #[must_use]
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
         self.authorizer = Some(Arc::new(authorizer));
         self
     }
 
-    /// Adds a step on the way of every write. Default: none.
+    /// Adds an admission plugin. Default: none.
     #[must_use]
     pub fn admission(mut self, plugin: impl Admission + 'static) -> Self {
         self.admission.push(Arc::new(plugin));
         self
     }
 
-    /// How webhooks are reached. Default: they are not, which fails writes unless their failure policy ignores it.
+    /// Sets the client for webhooks.
+    /// Default: none; calls fail, and the failure policy of each webhook applies.
     #[must_use]
     pub fn webhook_client(mut self, client: impl WebhookClient + 'static) -> Self {
         self.webhook_client = Some(Arc::new(client));
         self
     }
 
-    /// Reaches the servers behind APIServices. Default: none, and none of them is available.
+    /// Sets the client for extension API servers. Default: none; they are unavailable.
     #[must_use]
     pub fn api_service_client(mut self, client: impl ApiServiceClient + 'static) -> Self {
         self.api_service_client = Some(Arc::new(client));
         self
     }
 
-    /// Serves logs, exec, port-forward and proxies. Default: none.
+    /// Sets the connector for logs, exec, port-forward and proxies. Default: none.
     #[must_use]
     pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
         self.connector = Some(Arc::new(connector));
         self
     }
 
-    /// How much history watches can resume from. Default: see [`History`].
+    /// Sets the history from which watches can resume. Default: see [`History`].
     #[must_use]
     pub fn history(mut self, history: History) -> Self {
         self.history = history;
         self
     }
 
-    /// Where committed writes are kept. Default: nowhere.
+    /// Sets the journal that persists committed writes. Default: none; objects are kept in memory only.
     #[must_use]
     pub fn journal(mut self, journal: impl Journal + 'static) -> Self {
         self.journal = Some(Arc::new(journal));
         self
     }
 
-    /// The objects to start with: for each key the last record that a journal has received.
+    /// Restores objects from the last record of each key that a journal received.
     #[must_use]
     pub fn restore(mut self, records: impl IntoIterator<Item = Record>) -> Self {
         self.records.extend(records);
         self
     }
 
-    /// Whether the namespaces and objects that every cluster has are made. Default: yes.
+    /// Sets whether to create the namespaces and objects of a new cluster. Default: true.
     #[must_use]
     pub fn bootstrap(mut self, yes: bool) -> Self {
         self.bootstrap = yes;
         self
     }
 
-    /// Starts as a copy of another server, in memory: with its objects, revisions, history, settings and signing key, and with what
-    /// it derived from them. [`Builder::history`], [`Builder::journal`], [`Builder::restore`], [`Builder::signing_key`] and
-    /// [`Builder::bootstrap`] then mean nothing. Default: an empty server.
+    /// Starts the server as an in-memory copy of another one.
+    /// The copy has its objects, revisions, history, settings, signing key and derived state. [`Builder::history`],
+    /// [`Builder::journal`], [`Builder::restore`], [`Builder::signing_key`] and [`Builder::bootstrap`] are then
+    /// ignored. Default: an empty server.
     ///
     /// ```
     /// use steersman_apiserver::Server;
@@ -272,7 +277,7 @@ impl Builder {
         self
     }
 
-    /// Puts the server together.
+    /// Builds the server.
     #[must_use]
     pub fn build(mut self) -> Server {
         if let Some(origin) = self.origin.take() {
@@ -363,13 +368,13 @@ fn draw_seed(environment: &dyn Environment) -> [u8; 32] {
     seed
 }
 
-/// Puts recorded objects back and derives everything else from them.
+/// Restores recorded objects and rebuilds all derived state.
 fn restore(core: &Core, records: &[Record]) {
     let parsed: Vec<(&Record, serde_json::Value)> = records
         .iter()
         .filter_map(|r| Some((r, serde_json::from_slice(r.object.as_deref()?).ok()?)))
         .collect();
-    // Definitions come first: they say how custom objects are indexed.
+    // Definitions first: they determine how custom objects are indexed.
     let mut later = Vec::new();
     for (record, object) in parsed {
         if record.resource == crate::crd::RESOURCE {

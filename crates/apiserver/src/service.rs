@@ -1,4 +1,4 @@
-//! The tower service: one request in, one answer out.
+//! The tower service: one request in, one response out.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ use crate::{
     render,
 };
 
-/// The API server as a tower service, in the shape that `kube::Client::new` and hyper take.
+/// The API server as a tower service, as used by `kube::Client::new` and hyper.
 #[derive(Debug, Clone)]
 pub struct Service {
     core: Arc<Core>,
@@ -74,7 +74,7 @@ where
     response = match outcome.encoding {
         Encoding::Json => response,
         Encoding::Yaml => to_yaml(response),
-        // A refusal has no other form than itself.
+        // Errors remain JSON, unless the client accepts protobuf for everything.
         Encoding::Protobuf if usual != Encoding::Protobuf && !response.status().is_success() => response,
         Encoding::Protobuf => to_protobuf(response),
     };
@@ -91,7 +91,8 @@ fn is_json(response: &Response<Body>) -> bool {
     response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
 }
 
-/// An answer of JSON as protobuf; other answers stay what they are. What has no message is refused.
+/// Re-encodes a JSON response as protobuf; others are unchanged.
+/// Objects without a message are rejected.
 fn to_protobuf(response: Response<Body>) -> Response<Body> {
     if !is_json(&response) {
         return response;
@@ -125,7 +126,7 @@ fn to_protobuf(response: Response<Body>) -> Response<Body> {
     Response::from_parts(parts, Body::whole(encoded))
 }
 
-/// An answer of JSON as YAML; other answers stay what they are.
+/// Re-encodes a JSON response as YAML; others are unchanged.
 fn to_yaml(response: Response<Body>) -> Response<Body> {
     if !is_json(&response) {
         return response;
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
     use crate::Server;
 
-    /// The media type and the text of an answer.
+    /// Returns the media type and body of a response.
     async fn ask(server: &Server, request: Request<String>) -> (String, String) {
         let answer = server.service().call(request).await.unwrap();
         let media = answer.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
@@ -174,7 +175,7 @@ mod tests {
         }
     }
 
-    /// The state of an answer is moved from layer to layer: what only some requests need is on the heap.
+    /// The future is moved from layer to layer, so state that only some requests need is boxed.
     #[test]
     fn the_state_of_an_answer_is_small() {
         let server = Server::default();
@@ -182,7 +183,7 @@ mod tests {
         assert!(size_of_val(&answering) <= 8192, "{} bytes", size_of_val(&answering));
     }
 
-    /// What an answer says, read as protobuf.
+    /// Returns the status code and the body of a response, decoded from protobuf.
     async fn ask_protobuf(server: &Server, path: &str) -> (u16, Value) {
         let request = Request::builder().uri(path).header(header::ACCEPT, PROTOBUF);
         let answer = server.service().call(request.body(String::new()).unwrap()).await.unwrap();

@@ -1,16 +1,17 @@
-//! What can be changed of a server while it runs.
+//! Settings that can be changed at runtime.
 
 use std::{collections::BTreeSet, time::Duration};
 
 /// Lifetime of an event after its last write.
 const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// Settings that a server takes up while it runs, for requests that begin afterwards.
+/// Runtime settings of a server. Changes apply to requests that start afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Admission plugins that are left out, by Kubernetes' names such as `ServiceAccount`. Default: none.
+    /// Disabled admission plugins, by Kubernetes' names such as `ServiceAccount`. Default: none.
     pub disabled_plugins: BTreeSet<String>,
-    /// Whether every authenticated request is allowed, as `--authorization-mode=AlwaysAllow` has it. Default: no.
+    /// Whether all authenticated requests are allowed, as with `--authorization-mode=AlwaysAllow`.
+    /// Default: false.
     pub allow_all: bool,
     /// Lifetime of an event after its last write. Default: one hour.
     pub event_ttl: Duration,

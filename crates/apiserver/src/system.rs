@@ -1,4 +1,4 @@
-//! Paths beside resources: health, version, discovery, OpenAPI.
+//! Non-resource paths: health, version, discovery, OpenAPI.
 
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::json;
@@ -60,7 +60,7 @@ pub(crate) fn answer(core: &Core, route: &Route, parts: &Parts) -> Response<Body
     }
 }
 
-/// What others need to check tokens, which they may keep for an hour.
+/// Returns a document for token verification (OIDC), cacheable for an hour.
 fn key_response(document: String, media: &'static str) -> Response<Body> {
     let mut response = json_response(StatusCode::OK, Body::whole(document));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
@@ -127,7 +127,7 @@ fn other(core: &Core, path: &str, parts: &Parts) -> Response<Body> {
     }
 }
 
-/// The paths that the server lists of itself.
+/// Returns the paths that the root lists.
 fn paths(catalog: &Catalog) -> Vec<String> {
     let fixed = [
         "/.well-known/openid-configuration",
@@ -158,7 +158,8 @@ fn paths(catalog: &Catalog) -> Vec<String> {
     paths
 }
 
-/// Whether a client asks for the very document that it names by its hash. One that knows another one is led to the present one.
+/// Handles a request for a document by its hash.
+/// An outdated hash is redirected to the current document.
 fn by_hash(core: &Core, name: &str, parts: &Parts) -> Option<Result<(), Response<Body>>> {
     let path = name.strip_prefix("v3/")?.trim_end_matches('/');
     let query = parts.uri.query().unwrap_or_default();
@@ -176,7 +177,7 @@ fn by_hash(core: &Core, name: &str, parts: &Parts) -> Option<Result<(), Response
     Some(Err(response))
 }
 
-/// A document that clients may keep for a year: another one has another hash.
+/// Marks a document as cacheable for a year: a changed document has another hash.
 fn immutable(mut response: Response<Body>, core: &Core) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
@@ -189,14 +190,14 @@ fn immutable(mut response: Response<Body>, core: &Core) -> Response<Body> {
     response
 }
 
-/// 404 without a word: a group version that OpenAPI does not know.
+/// Returns an empty 404 response for an unknown group version of OpenAPI.
 fn nothing() -> Response<Body> {
     let mut response = text_response(StatusCode::NOT_FOUND, "");
     response.headers_mut().remove(header::CONTENT_TYPE);
     response
 }
 
-/// In which form a client wants a document of OpenAPI.
+/// Returns the requested encoding of an OpenAPI document.
 fn openapi_form(name: &str, parts: &Parts) -> openapi::Form {
     match name.trim_matches('/') {
         "v2" if wants_openapi_protobuf(&parts.headers) => openapi::Form::Protobuf,
@@ -204,7 +205,7 @@ fn openapi_form(name: &str, parts: &Parts) -> openapi::Form {
     }
 }
 
-/// A document, or the news that the client has it already.
+/// Returns a document, or 304 if the client already has it.
 fn tagged(document: bytes::Bytes, form: openapi::Form, parts: &Parts) -> Response<Body> {
     let tag = openapi::tag(&document);
     let known =

@@ -1,4 +1,4 @@
-//! Updates: PUT, the patches and what subresources change, tried again after a lost race.
+//! Updates: PUT, patches and subresource writes, retried on conflicts.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use crate::{
     write::{self, Mode},
 };
 
-/// A write that keeps losing races gives up after so many attempts.
+/// Maximum number of attempts of a write that conflicts with others.
 const ATTEMPTS: usize = 32;
 
-/// The change that a request makes to an object, tried again after a lost race.
+/// The change that a request makes to an object; called again on a conflict.
 pub(crate) trait Edit: Send {
-    /// The object that becomes of the present one, if there is one. Both are in the version of the request.
+    /// Returns the changed object, given the current one, if any. Both are in the version of the request.
     fn edit(&mut self, current: Option<&Value>) -> impl Future<Output = ApiResult<Decoded>> + Send;
 }
 
-/// An edit that is ready at once.
+/// A synchronous edit.
 struct AtOnce<F>(F);
 
 impl<F: FnMut(Option<&Value>) -> ApiResult<Decoded> + Send> Edit for AtOnce<F> {
@@ -38,7 +38,7 @@ impl<F: FnMut(Option<&Value>) -> ApiResult<Decoded> + Send> Edit for AtOnce<F> {
     }
 }
 
-/// Replaces the stored object with what `change` makes of it. Both are in the version of the request.
+/// Updates the stored object with `change`. Both objects are in the version of the request.
 ///
 /// Returns whether the object was created.
 pub(crate) async fn update(
@@ -50,14 +50,14 @@ pub(crate) async fn update(
     update_by(call, mode, AtOnce(change), warnings).await
 }
 
-/// The same for an edit that may have to wait for a webhook.
+/// Like [`update`], for an edit that may wait for a webhook.
 pub(crate) async fn update_by(
     call: &Call,
     mode: Mode,
     mut edit: impl Edit,
     warnings: &mut Vec<String>,
 ) -> ApiResult<(Written, bool)> {
-    // A part of an object is never a way to make the whole.
+    // Writes to a subresource never create the object.
     let may_create = call.subresource.is_none()
         && match mode {
             Mode::Apply => true,
@@ -90,7 +90,7 @@ pub(crate) async fn update_by(
             }
         };
         let stored = call.resource.read_packed(&entry);
-        // The object as it was, in the version in which the kind's rules speak, and in that of the request where it is another.
+        // The old object, in the version used for validation and, if different, in the version of the request.
         let (old, other) = if call.resource.custom {
             (call.to_served(stored).await?, None)
         } else if call.resource.is_storage_version() {
@@ -111,7 +111,7 @@ pub(crate) async fn update_by(
         if mode == Mode::Replace {
             warnings.extend(metadata::merge_owners(&mut object, false));
         }
-        // Kubernetes' bindings leave no entry: what places a pod does not manage its fields.
+        // As in Kubernetes, a binding adds no managedFields entry.
         if !matches!(mode, Mode::Apply | Mode::Bind) {
             apply::track(call, Some(served), &mut object, &emptied).await;
         }
@@ -133,7 +133,7 @@ pub(crate) async fn update_by(
             admission::validate(attempt, &object, warnings).await?;
         }
         let object = call.to_stored(object).await?;
-        // Otherwise look again: a client that named a version is refused by then.
+        // On a conflict, retry: a client that sent a resourceVersion is rejected then.
         if let Some(written) = commit_within_quota(call, &object, &old, &entry)? {
             commit::settle(call, &call.name, &written).await?;
             return Ok((written, false));
@@ -142,7 +142,7 @@ pub(crate) async fn update_by(
     Err(ApiError::modified(&call.resource, &call.name))
 }
 
-/// The resourceVersion and uid that the client knows must be the present ones.
+/// Checks that resourceVersion and uid sent by the client match the stored object.
 fn check_preconditions(
     call: &Call,
     mode: Mode,
@@ -159,7 +159,7 @@ fn check_preconditions(
         if mode == Mode::Replace && !call.resource.strategy.allows_unconditional_update() {
             let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
             let resource = &call.resource;
-            // The API names the resource where a kind is expected here.
+            // The API uses the resource in place of the kind here.
             return Err(ApiError::invalid_kind(&resource.group, &resource.plural, &call.name, vec![error]));
         }
         return Ok(());
@@ -176,7 +176,7 @@ fn check_preconditions(
     }
 }
 
-/// The words of a refusal by the storage, which names its own keys.
+/// Returns the storage error for a wrong uid, which contains the real server's storage key.
 pub(crate) fn wrong_uid(call: &Call, given: &str, actual: &str) -> ApiError {
     let plural = call.resource.plural.as_str();
     let folder = match (call.resource.custom, plural) {
@@ -194,7 +194,7 @@ pub(crate) fn wrong_uid(call: &Call, given: &str, actual: &str) -> ApiError {
     ApiError::conflict(&call.resource, &call.name, &why)
 }
 
-/// Takes over the fields of the stored object that a client can't change, and validates the new version.
+/// Restores fields that clients cannot change from the stored object, and validates the update.
 fn prepare(
     call: &Call,
     object: &mut Value,
@@ -211,29 +211,29 @@ fn prepare(
             None => metadata.remove(field),
         };
     }
-    // What can't be changed and is given nevertheless is refused later on.
+    // If the client sent a different value, validation rejects it.
     if let Some(uid) = stored["metadata"].get("uid") {
         metadata.entry("uid").or_insert_with(|| uid.clone());
     }
     if let Some(time) = stored["metadata"].get("deletionTimestamp") {
         metadata.insert("deletionTimestamp".into(), time.clone());
     }
-    // Another period is refused later on, whether or not the object is on its way out.
+    // If the client sent a different period, validation rejects it, even if the object is not terminating.
     if let Some(period) = stored["metadata"].get("deletionGracePeriodSeconds") {
         metadata.entry("deletionGracePeriodSeconds").or_insert_with(|| period.clone());
     }
-    // Whatever a kind takes back, the record of who wrote what stays.
+    // managedFields are kept, whatever the kind's strategy resets.
     let managed = metadata.remove("managedFields");
     strategy.prepare_update(call.hook(emptied), object, stored)?;
     match managed {
         Some(managed) => object::metadata(object).insert("managedFields".into(), managed),
         None => object::metadata(object).remove("managedFields"),
     };
-    // Defaults may have filled what was empty.
+    // Defaulting may have filled empty fields.
     let is_empty =
         |place: &String| place.starts_with("spec.") && object::is_nothing(object::at(object, place));
     let noticed = strategy.notices_empty() && emptied.iter().any(is_empty);
-    // Where a pod runs, and what is said of an object, is nothing that its owner asked for.
+    // Bindings and status updates do not change the desired state.
     let counts = strategy.has_generation() && !matches!(call.subresource_name(), "binding" | "status");
     if counts && (noticed || strategy.is_new_generation(object, stored)) {
         let next = object::generation(stored).saturating_add(1);
@@ -243,7 +243,7 @@ fn prepare(
         metadata::validate(object, steersman_api::names::NameRule::PathSegment, call.resource.namespaced);
     errors.extend(metadata::validate_update(object, stored));
     if resource.custom {
-        // Asked once more by the kind; built-in kinds see to that themselves.
+        // Custom resources run this validation twice; built-in kinds handle it on their own.
         errors.extend(metadata::validate_update(object, stored));
     }
     let judged = strategy.judge_update(call.hook(emptied), object, stored);
@@ -263,7 +263,7 @@ fn prepare(
     Ok(())
 }
 
-/// Stores a new version of `old` while the room that it takes of a quota is held.
+/// Commits an update of `old` while its quota reservation is held.
 fn commit_within_quota(
     call: &Call,
     object: &Value,

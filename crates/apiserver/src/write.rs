@@ -1,4 +1,4 @@
-//! What creates and updates have in common: the namespace, the encoded forms, and the refusal of an object.
+//! Shared parts of creates and updates: namespace checks, typed encoding and validation errors.
 
 use serde_json::Value;
 use steersman_api::{
@@ -9,22 +9,22 @@ use steersman_api::{
 
 use crate::{call::Call, catalog::split_api_version};
 
-/// How a write treats what it finds.
+/// The type of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// The client sent a whole object, of which there is none yet: POST.
+    /// POST: creates a new object.
     Create,
-    /// The client sent a whole object: PUT.
+    /// PUT: replaces the object.
     Replace,
-    /// The client sent changes to whatever is there: the patches.
+    /// A patch: changes the current object.
     Patch,
-    /// The server puts a pod onto a node: admission has been asked about the binding.
+    /// A binding of a pod; admission has been called for the binding.
     Bind,
-    /// The client sent an applied configuration, which may create the object.
+    /// Server-side apply, which may create the object.
     Apply,
 }
 
-/// The object's namespace must be the path's; it is filled in where it is left out.
+/// Checks that the object's namespace matches the path, and sets it if omitted.
 pub(crate) fn match_namespace(call: &Call, object: &mut Value) -> ApiResult<()> {
     let expected = call.scope().to_owned();
     let given = object::namespace(object);
@@ -38,7 +38,7 @@ pub(crate) fn match_namespace(call: &Call, object: &mut Value) -> ApiResult<()> 
         return Ok(());
     }
     if expected.is_empty() {
-        // Kinds without namespaces drop what the client says.
+        // Cluster-scoped kinds ignore the namespace.
         object::metadata(object).remove("namespace");
         return Ok(());
     }
@@ -47,7 +47,7 @@ pub(crate) fn match_namespace(call: &Call, object: &mut Value) -> ApiResult<()> 
     ))
 }
 
-/// Writes an object out as a typed encoder would, in the version of the request.
+/// Re-encodes an object as a typed encoder would, in the version of the request.
 pub(crate) fn encode_served(call: &Call, object: &mut Value) {
     if call.resource.strategy.typed()
         && let Some(schema) = call.resource.strategy.schema(&call.resource.version)
@@ -56,10 +56,10 @@ pub(crate) fn encode_served(call: &Call, object: &mut Value) {
     }
 }
 
-/// Writes an object out as a typed encoder would, in the version in which the kind's rules speak.
+/// Re-encodes an object as a typed encoder would, in the version used for validation.
 pub(crate) fn encode(call: &Call, object: &mut Value) {
     let (_, version) = split_api_version(&call.resource.storage_api_version);
-    // What the types of applied fields let pass, a schema may drop all the same; it is judged before.
+    // The schema may prune fields that the apply types allow; they have been validated before.
     call.resource.strategy.prune(&call.resource.version, object);
     if call.resource.strategy.typed()
         && let Some(schema) = call.resource.strategy.stored_schema(version)
@@ -68,7 +68,7 @@ pub(crate) fn encode(call: &Call, object: &mut Value) {
     }
 }
 
-/// Refuses an object. Lists and maps that were sent empty are shown so.
+/// Returns the "invalid" error of an object. Lists and maps that were sent empty are shown as such.
 pub(crate) fn invalid(call: &Call, name: &str, mut errors: Vec<FieldError>, emptied: &[String]) -> ApiError {
     for error in &mut errors {
         let (FieldErrorKind::Invalid(shown) | FieldErrorKind::NotSupported(shown, _)) = &mut error.kind
@@ -85,7 +85,7 @@ pub(crate) fn invalid(call: &Call, name: &str, mut errors: Vec<FieldError>, empt
         }
     }
     let resource = &call.resource;
-    // Events of both groups are one kind inside.
+    // Events of both groups share one internal kind.
     let (group, _) = split_api_version(&resource.storage_api_version);
     ApiError::invalid_kind(group, &resource.kind, name, errors)
 }

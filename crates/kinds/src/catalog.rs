@@ -1,4 +1,4 @@
-//! The built-in resources, read from the data file once per process.
+//! The built-in resources, loaded from the data file once per process.
 
 use std::sync::{Arc, LazyLock};
 
@@ -40,14 +40,14 @@ struct ResourceData {
     verbs: Vec<Verb>,
 }
 
-/// All built-in groups in discovery order.
+/// Returns all built-in groups in discovery order.
 pub fn groups() -> &'static [(String, Group)] {
     static GROUPS: LazyLock<Vec<(String, Group)>> = LazyLock::new(load);
     &GROUPS
 }
 
 fn load() -> Vec<(String, Group)> {
-    // The file is part of the program; a test parses it.
+    // The file is compiled in; a test checks that it parses.
     let data: Vec<GroupData> =
         serde_json::from_str(include_str!("../data/resources.json")).unwrap_or_default();
     data.into_iter()

@@ -1,66 +1,66 @@
-//! Building blocks of printed cells.
+//! Helpers for the cells of printer columns.
 
 use serde_json::{Map, Value};
 use steersman_api::{object, table::Cell};
 
-/// The text at a path; empty if absent.
+/// Returns the string at a path, or an empty one.
 pub(crate) fn text(object: &Value, path: &[&str]) -> Cell {
     object::text(object, path).unwrap_or_default().into()
 }
 
-/// The text at a path, or another one where it is absent.
+/// Returns the string at a path, or `otherwise`.
 pub(crate) fn text_or(object: &Value, path: &[&str], otherwise: &str) -> Cell {
     object::text(object, path).unwrap_or(otherwise).into()
 }
 
-/// A text, or `<none>` if it is empty.
+/// Returns a string, or `<none>` if it is empty.
 pub(crate) fn or_none(text: impl Into<String>) -> Cell {
     let text = text.into();
     if text.is_empty() { "<none>".into() } else { text.into() }
 }
 
-/// The text at a path, or `<none>` if it is absent or empty.
+/// Returns the string at a path, or `<none>` if it is absent or empty.
 pub(crate) fn text_or_none(object: &Value, path: &[&str]) -> Cell {
     or_none(object::text(object, path).unwrap_or_default())
 }
 
-/// The integer at a path; 0 if absent.
+/// Returns the integer at a path, or 0.
 pub(crate) fn number(object: &Value, path: &[&str]) -> i64 {
     object::get(object, path).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// The boolean at a path, or its default.
+/// Returns the boolean at a path, or `default`.
 pub(crate) fn flag(object: &Value, path: &[&str], default: bool) -> Cell {
     object::get(object, path).and_then(Value::as_bool).unwrap_or(default).into()
 }
 
-/// The list at a path; empty if absent.
+/// Returns the list at a path, or an empty one.
 pub(crate) fn list<'a>(object: &'a Value, path: &[&str]) -> &'a [Value] {
     object::get(object, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The number of entries of the map at a path.
+/// Returns the number of entries of the map at a path.
 pub(crate) fn length(object: &Value, path: &[&str]) -> usize {
     object::get(object, path).and_then(Value::as_object).map_or(0, Map::len)
 }
 
-/// One field of each item, with commas between them.
+/// Joins one field of each item with commas.
 pub(crate) fn joined(items: &[Value], key: &str) -> String {
     items.iter().filter_map(|i| i[key].as_str()).collect::<Vec<_>>().join(",")
 }
 
-/// A number or text without quotes.
+/// Formats a number, or a string without quotes.
 pub(crate) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Labels as `key=value`, with commas between them.
+/// Formats labels as `key=value`, joined with commas.
 pub(crate) fn labels(map: Option<&Value>) -> String {
     let pairs = map.and_then(Value::as_object).into_iter().flatten();
     pairs.map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect::<Vec<_>>().join(",")
 }
 
-/// A label selector as text.
+/// Formats a label selector.
 pub(crate) fn selector(selector: &Value) -> String {
     let mut parts: Vec<String> = vec![labels(selector.get("matchLabels"))];
     for expression in list(selector, &["matchExpressions"]) {
@@ -77,7 +77,7 @@ pub(crate) fn selector(selector: &Value) -> String {
     parts.join(",")
 }
 
-/// The first of many, and how many more there are.
+/// Joins the first items, and appends the number of further ones.
 pub(crate) fn first_of(all: &[String], most: usize, separator: &str) -> String {
     let shown = all.get(..most).unwrap_or(all).join(separator);
     match all.len().checked_sub(most) {
@@ -86,14 +86,14 @@ pub(crate) fn first_of(all: &[String], most: usize, separator: &str) -> String {
     }
 }
 
-/// The name of a class, with a word on the default one, which an annotation marks.
+/// Returns `NAME`, or `NAME (default)` if an annotation marks the class as the default.
 pub(crate) fn class_name(object: &Value, annotations: &[&str]) -> Cell {
     let is_default = annotations.iter().any(|a| object["metadata"]["annotations"][*a] == "true");
     let name = object::name(object);
     if is_default { format!("{name} (default)").into() } else { name.into() }
 }
 
-/// The containers, images and selector of a workload: columns that most of them have.
+/// Returns cells of the columns Containers, Images and Selector, common to most workloads.
 pub(crate) fn workload(column: &str, spec: &Value) -> Option<Cell> {
     let containers = list(spec, &["template", "spec", "containers"]);
     Some(match column {
@@ -104,7 +104,7 @@ pub(crate) fn workload(column: &str, spec: &Value) -> Option<Cell> {
     })
 }
 
-/// The access modes of volumes and claims, in their short forms.
+/// Formats access modes in their short forms.
 pub(crate) fn access_modes(modes: &[Value]) -> Cell {
     let short = modes.iter().filter_map(|m| match m.as_str()? {
         "ReadWriteOnce" => Some("RWO"),

@@ -1,12 +1,14 @@
-//! Unified diffs as Python's difflib and its descendants make them. The crates at hand find shortest edits, which differ:
-//! difflib takes the longest common run first, and leaves out lines that are too frequent.
+//! Unified diffs with the algorithm of Python's difflib, as in kube-apiserver's go-difflib.
+//!
+//! Existing crates compute shortest edits, which differ: difflib takes the longest common run first, and ignores lines
+//! that are too frequent.
 
 use std::{collections::HashMap, fmt::Write as _, ops::Range};
 
-/// Lines around a change that are shown.
+/// Number of context lines around a change.
 const CONTEXT: usize = 3;
 
-/// A range of the old lines became a range of the new ones.
+/// A range of old lines and the range of new lines that replaces it, or is equal.
 #[derive(Clone)]
 struct Edit {
     same: bool,
@@ -14,7 +16,7 @@ struct Edit {
     new: Range<usize>,
 }
 
-/// The difference of two texts without file names; empty if they are equal.
+/// Returns the unified diff of two strings without file names. Empty if they are equal.
 pub(crate) fn unified(old: &str, new: &str) -> String {
     let split = |text: &str| -> Vec<String> { text.split('\n').map(|line| format!("{line}\n")).collect() };
     let (old, new) = (split(old), split(new));
@@ -55,7 +57,7 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
     out
 }
 
-/// Edits with what stayed the same between them, cut into groups that have no more than some lines around.
+/// Splits edits into hunks, trimming unchanged ranges to the context.
 fn groups(mut edits: Vec<Edit>) -> Vec<Vec<Edit>> {
     if let Some(first) = edits.first_mut().filter(|edit| edit.same) {
         first.old.start = first.old.start.max(first.old.end.saturating_sub(CONTEXT));
@@ -110,13 +112,13 @@ fn edits(old: &[String], new: &[String]) -> Vec<Edit> {
     edits
 }
 
-/// Runs of equal lines in order, and an empty one at the end.
+/// Returns the matching blocks in order, with an empty one at the end.
 fn blocks(old: &[String], new: &[String]) -> Vec<(usize, usize, usize)> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in new.iter().enumerate() {
         places.entry(line).or_default().push(index);
     }
-    // In long texts, frequent lines say nothing about what belongs together.
+    // In long texts, frequent lines are no indication of a match.
     if new.len() >= 200 {
         let most = new.len() / 100 + 1;
         places.retain(|_, list| list.len() <= most);
@@ -148,7 +150,7 @@ fn blocks(old: &[String], new: &[String]) -> Vec<(usize, usize, usize)> {
     merged
 }
 
-/// The longest run of equal lines, the first one of several.
+/// Returns the longest run of equal lines; the first one if there are several.
 fn longest(
     old: &[String],
     new: &[String],
@@ -176,7 +178,7 @@ fn longest(
         }
         lengths = next;
     }
-    // Frequent lines count once they touch something that belongs together.
+    // Frequent lines count if adjacent to a match.
     let same = |i: usize, j: usize| old.get(i).is_some() && old.get(i) == new.get(j);
     while best_i > a.start && best_j > b.start && same(best_i - 1, best_j - 1) {
         (best_i, best_j, best) = (best_i - 1, best_j - 1, best + 1);
@@ -199,7 +201,7 @@ mod tests {
         assert_eq!(unified(old, old), "");
     }
 
-    /// What Python's difflib says, which Go's is a translation of.
+    /// The expected output is that of Python's difflib.
     #[test]
     fn changes_are_found_as_difflib_finds_them() {
         assert_eq!(unified("a", "b"), "@@ -1 +1 @@\n-a\n+b\n");

@@ -1,5 +1,6 @@
-//! Objects as the real server's inner types have them, which some of its complaints show: every field is written, under
-//! its Go name and in Go's order, whether it is set or not.
+//! Formatting of objects as kube-apiserver's internal types, for errors that print them.
+//!
+//! Every field is written, set or not, with its Go name and in Go's order.
 
 use std::{collections::HashMap, fmt::Write as _, sync::LazyLock};
 
@@ -7,37 +8,37 @@ use serde_json::Value;
 
 use crate::check::Read;
 
-/// Fields of a type: the name that is shown, the name in the API, and the type.
+/// Fields of a type: Go name, JSON name and type.
 type Fields = Vec<(String, String, String)>;
 
 static TYPES: LazyLock<HashMap<String, Fields>> = LazyLock::new(|| {
-    // The file is part of the program; a test parses it.
+    // The file is compiled in; a test checks that it parses.
     serde_json::from_str(include_str!("../data/internal.json")).unwrap_or_default()
 });
 
-/// Deeper values are cut off.
+/// Maximum depth. Deeper values are written as null.
 const DEPTH: usize = 64;
 
-/// JSON whose fields stay in order.
+/// JSON with ordered fields.
 enum Node {
     Text(String),
     Object(Vec<(String, Node)>),
     Array(Vec<Node>),
 }
 
-/// A value of a type on one line.
+/// Formats a value of a type on one line.
 pub(crate) fn show(kind: &str, value: &Value) -> String {
     show_with(kind, value, "", &[])
 }
 
-/// The same for a value at a place, where some lists and maps were sent empty.
+/// Like [`show`], for a value at the path `at`. `emptied` are the paths of lists and maps that were sent empty.
 pub(crate) fn show_with(kind: &str, value: &Value, at: &str, emptied: &[String]) -> String {
     let mut out = String::new();
     write(&Builder { emptied, path: at.to_owned() }.build(kind, value, DEPTH), &mut out, None);
     out
 }
 
-/// The unified diff between two values of a type.
+/// Returns the unified diff between two values of a type.
 pub(crate) fn diff(kind: &str, old: &Value, new: &Value, at: &str, emptied: &[String]) -> String {
     let pretty = |value: &Value, emptied: &[String]| {
         let mut out = String::new();
@@ -47,7 +48,7 @@ pub(crate) fn diff(kind: &str, old: &Value, new: &Value, at: &str, emptied: &[St
     crate::diff::unified(&pretty(old, &[]), &pretty(new, emptied))
 }
 
-/// Builds trees, and knows where it is.
+/// Builds [`Node`]s, tracking the current path.
 struct Builder<'a> {
     emptied: &'a [String],
     path: String,
@@ -100,7 +101,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A list (whose place ends with `[]`) or a map that is not there: null, unless it was sent.
+    /// Returns the value of an absent list (`list` is `[]`) or map: null, or empty if it was sent so.
     fn nothing(&self, list: &str) -> Node {
         let place = format!("{}{list}", self.path);
         let sent = self.emptied.contains(&place);
@@ -119,7 +120,7 @@ impl Builder<'_> {
     fn structure(&mut self, fields: &Fields, value: &Value, depth: usize, out: &mut Vec<(String, Node)>) {
         let length = self.path.len();
         for (shown, name, kind) in fields {
-            // Types inside of a type are written as if their fields were its own.
+            // The fields of embedded types are inlined.
             if let Some(name) = shown.strip_prefix('^') {
                 let inner = if name.is_empty() { value } else { value.at(name) };
                 if !name.is_empty() {
@@ -132,7 +133,7 @@ impl Builder<'_> {
                 continue;
             }
             let field = value.at(name);
-            // Part of a pod's inner security context stands in the spec.
+            // Some fields of the internal PodSecurityContext are in the pod's spec in the API.
             let context;
             let field = if kind == "*core.PodSecurityContext" {
                 context = security_context(value);
@@ -179,7 +180,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A value as Go's encoder writes it.
+/// Encodes a value like Go's encoder, which escapes `&`, `<` and `>`.
 fn text(value: &Value) -> String {
     value.to_string().replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }

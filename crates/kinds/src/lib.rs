@@ -1,9 +1,9 @@
 //! The built-in kinds of Kubernetes: one file per kind, in folders by API group.
-//!
-//! A kind's file holds everything that is particular to it: its `KIND` lists the facts (storage, names, status, generations,
-//! selectable fields, printed columns, deprecation), its `Rules` the defaults, preparation, validation and warnings, and its `cell`
-//! prints it. To change how a CronJob is printed, open `batch/cron_job.rs`; to add a kind, write its file and add its `KIND` to the
-//! table of its group. Names, verbs and categories come from the data file that [`groups`] reads.
+//! A kind's file contains everything specific to it: `KIND` declares its properties (storage, names, status,
+//! generations, selectable fields, printer columns, deprecation), `Rules` implements defaulting, preparation,
+//! validation and warnings, and `cell` its printer columns. To change how a CronJob is printed, edit
+//! `batch/cron_job.rs`; to add a kind, add a file and list its `KIND` in the table of its group. Names, verbs and
+//! categories are read from the data file, see [`groups`].
 //!
 //! ```
 //! let (name, apps) = steersman_kinds::groups().iter().find(|(name, _)| name == "apps").unwrap();
@@ -52,7 +52,7 @@ pub use strategy::types;
 
 use kind::Kind;
 
-/// The tables of all groups.
+/// Kinds of all groups.
 static KINDS: &[&[Kind]] = &[
     admissionregistration::KINDS,
     apiextensions::KINDS,
@@ -75,7 +75,7 @@ static KINDS: &[&[Kind]] = &[
     storage::KINDS,
 ];
 
-/// The kind of a resource. One that no file describes has nothing particular.
+/// Returns the kind of a resource. Resources without a file get a kind with all defaults.
 fn kind(group: &str, plural: &str) -> &'static Kind {
     static UNDESCRIBED: Kind = Kind::new("", "");
     let mut all = KINDS.iter().copied().flatten();

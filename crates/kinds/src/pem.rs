@@ -1,25 +1,25 @@
-//! PEM, as far as it has to be told apart. Read by hand: crates refuse what stands between blocks, which Go skips.
+//! PEM decoding. Hand-written: existing crates reject text between blocks, which Go skips.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// The labels of all blocks of a text that can be read.
+/// Returns the labels of all valid blocks.
 pub(crate) fn labels(bytes: &[u8]) -> Vec<String> {
     blocks(bytes).into_iter().map(|(label, _)| label).collect()
 }
 
-/// The content of the first block of a text, if it has this label.
+/// Returns the content of the first valid block, if it has this label.
 #[must_use]
 pub fn first(bytes: &[u8], label: &str) -> Option<Vec<u8>> {
     let (given, content) = blocks(bytes).into_iter().next()?;
     (given == label).then_some(content)
 }
 
-/// All blocks of a text that can be read, with their labels.
+/// Returns all valid blocks with their labels.
 fn blocks(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     let text = String::from_utf8_lossy(bytes);
     let mut blocks = Vec::new();
     let mut rest: &str = &text;
-    // From end to end, each with the last beginning before it: nothing is looked at twice, however many blocks never end.
+    // Pairs each END with the last BEGIN before it, so that time stays linear even with many unterminated blocks.
     while let Some((before, after)) = rest.split_once("-----END ") {
         rest = after;
         let Some((_, block)) = before.rsplit_once("-----BEGIN ") else { continue };
@@ -27,7 +27,7 @@ fn blocks(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
         if !after.strip_prefix(label).is_some_and(|end| end.starts_with("-----")) {
             continue;
         }
-        // Headers, where there are some, end with an empty line.
+        // Headers, if any, end with an empty line.
         let body = body.replace("\r\n", "\n");
         let content = body.rsplit("\n\n").next().unwrap_or_default();
         let content: String = content.chars().filter(|c| !c.is_whitespace()).collect();
@@ -38,7 +38,7 @@ fn blocks(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     blocks
 }
 
-/// Why a certificate and its key can't be used together, as far as their blocks tell.
+/// Returns why a certificate and key are not a valid pair, judging by their PEM labels only.
 pub(crate) fn check_pair(certificate: &[u8], key: &[u8]) -> Option<String> {
     let skipped = labels(certificate);
     if !skipped.iter().any(|label| label == "CERTIFICATE") {

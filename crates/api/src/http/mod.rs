@@ -1,4 +1,4 @@
-//! The HTTP face: paths, query options, content negotiation and bodies. Nothing here knows what a request means.
+//! HTTP: paths, query parameters, content negotiation and bodies, independent of what requests do.
 
 mod body;
 mod negotiate;

@@ -1,10 +1,10 @@
-//! Content negotiation: the form in which a client wants its answer.
+//! Content negotiation by the `Accept` header.
 
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::status::{ApiError, ApiResult};
 
-/// The form of an answer.
+/// Representation of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Output {
     /// The object itself.
@@ -12,13 +12,13 @@ pub enum Output {
     Object,
     /// A Table.
     Table(Meta),
-    /// Metadata alone: of one object, as `PartialObjectMetadata`.
+    /// Only the metadata of an object: `PartialObjectMetadata`.
     Metadata(Meta),
-    /// Metadata alone: of a list, as `PartialObjectMetadataList`.
+    /// Only the metadata of a list's items: `PartialObjectMetadataList`.
     MetadataList(Meta),
 }
 
-/// The version of `meta.k8s.io` that an answer is written in.
+/// Version of `meta.k8s.io` used in a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Meta {
     /// `v1`.
@@ -37,7 +37,7 @@ impl Meta {
         }
     }
 
-    /// The apiVersion.
+    /// Returns the apiVersion.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
@@ -46,7 +46,7 @@ impl Meta {
     }
 }
 
-/// Content of a Table's rows besides cells (`includeObject`).
+/// What the rows of a Table include besides cells (`includeObject`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Include {
     /// Nothing.
@@ -58,14 +58,14 @@ pub enum Include {
     Object,
 }
 
-/// Which discovery form the client asked for.
+/// Discovery format requested by the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discovery {
-    /// The aggregated document.
+    /// Aggregated discovery.
     V2,
-    /// The older lists.
+    /// Unaggregated discovery lists.
     Legacy,
-    /// A form that is not served.
+    /// A format that is not supported.
     Unknown,
 }
 
@@ -75,12 +75,12 @@ struct Clause<'a> {
 }
 
 impl Clause<'_> {
-    /// Whether it takes one of the encodings that need no conversion.
+    /// Whether it accepts JSON or YAML.
     fn is_text(&self) -> bool {
         matches!(self.media, JSON | YAML | "*/*")
     }
 
-    /// Whether it takes protobuf, of which there are no Tables.
+    /// Whether it accepts protobuf, which is not served for Tables.
     fn is_protobuf(&self) -> bool {
         self.media == PROTOBUF && self.parameter("as") != "Table"
     }
@@ -90,9 +90,9 @@ impl Clause<'_> {
     }
 }
 
-/// The clauses of Accept headers, best first.
+/// The clauses of `Accept` headers, most preferred first.
 enum Clauses<'a> {
-    /// Most requests have one header with one media type in it.
+    /// Most requests send one header with one media type.
     One([Clause<'a>; 1]),
     Many(Vec<Clause<'a>>),
 }
@@ -130,18 +130,18 @@ fn clauses(headers: &HeaderMap) -> Clauses<'_> {
             Some((quality, clause))
         })
         .collect();
-    // Stable, so that the client's order decides among equals.
+    // The sort is stable: clauses of equal quality keep the client's order.
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     Clauses::Many(all.into_iter().map(|(_, c)| c).collect())
 }
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
-/// The media type of Kubernetes' protobuf messages in their envelope.
+/// Media type of Kubernetes protobuf, wrapped in `runtime.Unknown`.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const SERVED: [&str; 3] = [JSON, YAML, PROTOBUF];
 
-/// The encoding of an answer.
+/// Encoding of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/json`.
@@ -149,12 +149,12 @@ pub enum Encoding {
     Json,
     /// `application/yaml`.
     Yaml,
-    /// `application/vnd.kubernetes.protobuf`, for clients that take nothing else.
+    /// `application/vnd.kubernetes.protobuf`, for clients that accept neither JSON nor YAML.
     Protobuf,
 }
 
 impl Encoding {
-    /// The encoding of answers that come in one form only.
+    /// Returns the encoding for responses that have only one representation.
     pub fn of(headers: &HeaderMap) -> Self {
         let clauses = clauses(headers);
         match clauses.iter().find(|clause| clause.is_text()) {
@@ -165,19 +165,20 @@ impl Encoding {
     }
 }
 
-/// The protobuf form of OpenAPI v2, as answers name it.
+/// Media type of OpenAPI v2 in protobuf, as responses name it.
 pub const OPENAPI_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// And as clients ask for it besides.
+/// The older name of the same media type, which clients may request.
 const OPENAPI_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// Whether OpenAPI v2 is wanted as protobuf.
+/// Whether the client prefers OpenAPI v2 in protobuf.
 pub fn wants_openapi_protobuf(headers: &HeaderMap) -> bool {
     let protobuf = |media: &str| matches!(media, OPENAPI_PROTOBUF | OPENAPI_PROTOBUF_OLD);
     let known = |c: &Clause<'_>| protobuf(c.media) || matches!(c.media, JSON | "*/*");
     clauses(headers).iter().find(|clause| known(clause)).is_some_and(|c| protobuf(c.media))
 }
 
-/// Chooses the form and the encoding of an answer. Objects rest as JSON: a client that takes both gets that rather than protobuf.
+/// Negotiates representation and encoding of a response. Since objects are stored as JSON, clients that accept both
+/// JSON and protobuf get JSON.
 pub fn negotiate(headers: &HeaderMap) -> ApiResult<(Output, Encoding)> {
     let clauses = clauses(headers);
     if clauses.is_empty() {
@@ -206,7 +207,7 @@ pub fn negotiate(headers: &HeaderMap) -> ApiResult<(Output, Encoding)> {
     Err(if understood { no_such_form() } else { ApiError::not_acceptable(&SERVED) })
 }
 
-/// Which discovery form the client asked for.
+/// Discovery format requested by the client.
 pub fn wants_discovery(headers: &HeaderMap) -> Discovery {
     let clauses = clauses(headers);
     let mut asked = clauses.iter().filter(|c| c.media == "application/json").peekable();
@@ -222,12 +223,12 @@ pub fn wants_discovery(headers: &HeaderMap) -> Discovery {
         .unwrap_or(Discovery::Unknown)
 }
 
-/// The refusal of a form that there is none of.
+/// Returns the 406 error for a representation that is not supported.
 pub fn no_such_form() -> ApiError {
     ApiError::no_such_form(&SERVED)
 }
 
-/// The media type of a body, without parameters.
+/// Returns the media type of a request body, without parameters.
 pub fn media_type(headers: &HeaderMap) -> &str {
     let text = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     text.split(';').next().unwrap_or_default().trim()

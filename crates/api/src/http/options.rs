@@ -2,7 +2,7 @@
 
 use crate::status::{ApiError, ApiResult};
 
-/// Treatment of unknown and repeated fields (`fieldValidation`).
+/// Handling of unknown and duplicate fields (`fieldValidation`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// Drop them silently.
@@ -10,18 +10,18 @@ pub enum FieldValidation {
     /// Drop them with a warning.
     #[default]
     Warn,
-    /// Refuse the request.
+    /// Reject the request.
     Strict,
 }
 
-/// Treatment of the dependents of a deleted object (`propagationPolicy`).
+/// Handling of the dependents of a deleted object (`propagationPolicy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are left alone.
+    /// Dependents are orphaned.
     Orphan,
-    /// They follow.
+    /// Dependents are deleted after the object.
     Background,
-    /// They go first.
+    /// Dependents are deleted before the object.
     Foreground,
 }
 
@@ -38,26 +38,26 @@ impl Propagation {
     }
 }
 
-/// All query parameters that the API knows, of all verbs.
+/// The API's query parameters, of all verbs.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// `labelSelector`, not yet parsed.
+    /// `labelSelector`, unparsed.
     pub label_selector: String,
-    /// `fieldSelector`, not yet parsed.
+    /// `fieldSelector`, unparsed.
     pub field_selector: String,
     /// Items per page of a list; 0 for all.
     pub limit: usize,
-    /// `continue`: where the next page of a list begins.
+    /// `continue`: token of the next page of a list.
     pub continue_token: String,
-    /// `resourceVersion`, not yet parsed.
+    /// `resourceVersion`, unparsed.
     pub resource_version: String,
     /// `resourceVersionMatch`: `Exact`, `NotOlderThan` or empty.
     pub resource_version_match: String,
-    /// Whether a list is to be followed.
+    /// `watch`: whether to watch instead of list.
     pub watch: bool,
     /// `allowWatchBookmarks`.
     pub allow_bookmarks: bool,
-    /// `sendInitialEvents`: a watch begins with the present objects.
+    /// `sendInitialEvents`: whether a watch starts with the existing objects.
     pub send_initial_events: Option<bool>,
     /// `timeoutSeconds` of a watch.
     pub timeout_seconds: Option<u64>,
@@ -67,7 +67,7 @@ pub struct Options {
     pub field_manager: String,
     /// `fieldValidation`, or empty for the default.
     pub field_validation: String,
-    /// `force` of an apply: conflicting fields are taken over.
+    /// `force` of an apply: whether to take over fields in conflict.
     pub force: Option<bool>,
     /// `gracePeriodSeconds` of a deletion.
     pub grace_period_seconds: Option<i64>,
@@ -79,7 +79,7 @@ pub struct Options {
     pub include_object: String,
 }
 
-/// The names of all parameters.
+/// Names of all parameters.
 const KNOWN: [&str; 18] = [
     "labelSelector",
     "fieldSelector",
@@ -101,11 +101,11 @@ const KNOWN: [&str; 18] = [
     "includeObject",
 ];
 
-/// Those of `DeleteOptions`.
+/// Names of the parameters that `DeleteOptions` has.
 const DELETE_OPTIONS: [&str; 4] = ["dryRun", "gracePeriodSeconds", "propagationPolicy", "orphanDependents"];
 
 impl Options {
-    /// Parses the query of a request.
+    /// Parses the query string of a request.
     ///
     /// # Errors
     /// 400 for a value that is malformed.
@@ -113,7 +113,8 @@ impl Options {
         Self::parse_except(query, &[])
     }
 
-    /// Parses the query of a deletion that has its options in the body: the query has those of a list alone.
+    /// Parses the query string of a deletion that has `DeleteOptions` in its body. Delete options in the query are
+    /// ignored.
     ///
     /// # Errors
     /// 400 for a value that is malformed.
@@ -129,7 +130,7 @@ impl Options {
             if ignored.contains(&&*key) {
                 continue;
             }
-            // Of a parameter that is given twice, the first counts.
+            // The first value of a repeated parameter wins.
             let bit = 1 << place;
             if seen & bit != 0 && key != "dryRun" {
                 continue;
@@ -177,7 +178,7 @@ fn number<T: std::str::FromStr>(value: &str) -> ApiResult<T> {
     })
 }
 
-/// The API takes anything but an explicit no for a yes.
+/// Like the API, takes any value other than `false` and `0` as true.
 fn boolean(value: &str) -> bool {
     !matches!(value, "false" | "0")
 }

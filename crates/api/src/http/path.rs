@@ -1,4 +1,4 @@
-//! From a path to what it means.
+//! Parsing of request paths.
 
 use percent_encoding::percent_decode_str;
 
@@ -13,22 +13,22 @@ pub enum Route {
     Group(String),
     /// `/api/VERSION` or `/apis/GROUP/VERSION`.
     GroupVersion(String, String),
-    /// A resource, an object or a part of one.
+    /// A resource, an object or a subresource.
     Resource(Target),
-    /// Everything else.
+    /// Any other path.
     Other(String),
 }
 
-/// A resource, an object or a part of one.
+/// A resource, an object or a subresource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Target {
     /// API group, empty for the core group.
     pub group: String,
     /// API version.
     pub version: String,
-    /// Namespace, or empty. That of a namespace is the namespace itself.
+    /// Namespace, or empty. For a Namespace object, its own name.
     pub namespace: String,
-    /// Whether the path is that of something in a namespace: `namespaces/NAMESPACE/PLURAL`.
+    /// Whether the path is namespaced: `namespaces/NAMESPACE/PLURAL`.
     pub namespaced: bool,
     /// Plural name of the resource.
     pub plural: String,
@@ -36,9 +36,9 @@ pub struct Target {
     pub name: String,
     /// Subresource, or empty.
     pub subresource: String,
-    /// The path after the subresource, for proxies.
+    /// Path after the subresource, for proxies.
     pub rest: String,
-    /// The old `/watch/` form of a path.
+    /// Whether the path has the deprecated `/watch/` prefix.
     pub watch: bool,
 }
 
@@ -47,7 +47,7 @@ impl Route {
     #[must_use]
     pub fn parse(path: &str) -> Self {
         let Some(parts) = segments(path) else { return Self::Other(path.to_owned()) };
-        // Decoding looks at every byte, and hardly any path has something to decode.
+        // Percent-decoding inspects every byte, and is needed for hardly any path.
         if memchr::memchr(b'%', path.as_bytes()).is_none() {
             return Self::of(path, &parts);
         }
@@ -70,7 +70,7 @@ impl Route {
     }
 }
 
-/// The parts between slashes, None if two slashes meet.
+/// Splits a path at slashes. `None` if it contains an empty segment.
 fn segments(path: &str) -> Option<Vec<&str>> {
     let mut segments = Vec::with_capacity(8);
     let mut start = 0;
@@ -95,7 +95,7 @@ impl Target {
         }
         if let ["namespaces", namespace, inner @ ..] = rest {
             target.namespace = (*namespace).to_owned();
-            // A namespace is itself an object, with two parts of its own.
+            // A Namespace is itself an object, with two subresources.
             if !inner.is_empty() && !matches!(inner, ["status" | "finalize", ..]) {
                 target.namespaced = true;
                 rest = inner;

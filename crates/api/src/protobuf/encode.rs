@@ -1,6 +1,6 @@
-//! JSON to protobuf: the inverse of reading a body.
-//!
-//! What is not set is not written, where the real server writes the zeros of Go's structs; readers can't tell the two apart.
+//! Encoding of JSON as protobuf.
+//! Unset fields are omitted, while kube-apiserver writes the zero values of Go's structs; decoders can't tell the
+//! difference.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{MAGIC, MAX_DEPTH, MESSAGES, message_name};
 
-/// An object or a list of a kind that has a message, in Kubernetes' envelope; nothing for other kinds.
+/// Encodes an object or list in Kubernetes' envelope. `None` for kinds without a message.
 pub fn encode(object: &Value) -> Option<Vec<u8>> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -19,13 +19,13 @@ pub fn encode(object: &Value) -> Option<Vec<u8>> {
     let mut envelope = Writer(MAGIC.to_vec());
     envelope.bytes(1, &type_meta.0);
     envelope.bytes(2, &message(name, object, 0)?);
-    // Neither an encoding nor a media type of what is inside.
+    // `contentEncoding` and `contentType` are empty.
     envelope.bytes(3, b"");
     envelope.bytes(4, b"");
     Some(envelope.0)
 }
 
-/// An event of a watch, with its length before it; nothing for kinds without a message.
+/// Encodes a length-prefixed watch event. `None` for kinds without a message.
 pub fn encode_event(event: &Value) -> Option<Vec<u8>> {
     let mut object = Writer::default();
     object.bytes(1, &encode(event.get("object")?)?);
@@ -37,14 +37,14 @@ pub fn encode_event(event: &Value) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Writes fields one after the other.
+/// Writes fields in the wire format.
 #[derive(Default)]
 struct Writer(Vec<u8>);
 
 impl Writer {
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            // The low seven bits, and that more follow.
+            // The low seven bits, and the continuation bit.
             self.0.push((value & 0x7f) as u8 | 0x80);
             value >>= 7;
         }
@@ -67,7 +67,7 @@ impl Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// One value of a field. Gives nothing for a value that is not of the type.
+    /// Writes one value of a field. `None` if the value is of another type.
     fn value(&mut self, field: u32, kind: &str, value: &Value, depth: usize) -> Option<()> {
         match kind {
             "string" => self.bytes(field, value.as_str()?.as_bytes()),
@@ -82,7 +82,7 @@ impl Writer {
     }
 }
 
-/// The bytes of a message.
+/// Encodes a message.
 fn message(name: &str, value: &Value, depth: usize) -> Option<Vec<u8>> {
     if depth > MAX_DEPTH {
         return None;
@@ -92,7 +92,7 @@ fn message(name: &str, value: &Value, depth: usize) -> Option<Vec<u8>> {
         return Some(out.0);
     }
     for (number, key, kind) in MESSAGES.get(name)? {
-        // The fields of an inlined struct are those of the object itself.
+        // Fields of an inlined struct are at the same level.
         let found = if key.is_empty() { Some(value) } else { value.get(key) };
         let Some(found) = found.filter(|found| !found.is_null()) else { continue };
         if let Some(inner) = kind.strip_prefix('*') {
@@ -113,7 +113,7 @@ fn message(name: &str, value: &Value, depth: usize) -> Option<Vec<u8>> {
     Some(out.0)
 }
 
-/// Writes messages whose JSON is not an object of their fields, and says whether this is one.
+/// Encodes messages with JSON that is not an object of their fields. Returns whether this is such a message.
 fn special(name: &str, value: &Value, out: &mut Writer, depth: usize) -> Option<bool> {
     const SCHEMA: &str = "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
     let short = name.strip_prefix("k8s.io.apimachinery.pkg.").unwrap_or(name);
@@ -170,7 +170,7 @@ fn special(name: &str, value: &Value, out: &mut Writer, depth: usize) -> Option<
     Some(true)
 }
 
-/// A text or a number as text.
+/// Returns a string or number as a string.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -110,6 +110,6 @@ fn what_is_written_is_read_again() {
         assert_eq!(decode(&encode(&object).unwrap()).unwrap(), object);
     }
     assert_eq!(encode(&json!({"apiVersion": "example.com/v1", "kind": "Thing"})), None);
-    // A value that is not of its type.
+    // Invalid base64.
     assert_eq!(encode(&json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "%"}})), None);
 }

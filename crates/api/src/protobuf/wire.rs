@@ -1,8 +1,8 @@
-//! The wire format.
+//! The protobuf wire format.
 
 use super::ProtobufError;
 
-/// A field's value as it is on the wire.
+/// A field's value, by wire type.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wire<'a> {
     Number(u64),
@@ -11,7 +11,7 @@ pub(super) enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Reads fields one after the other.
+/// Reads fields in sequence.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
@@ -22,7 +22,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The next field and its number.
+    /// Returns the next field and its number, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, ProtobufError> {
         let Some(tag) = self.number()? else { return Ok(None) };
         let number = u32::try_from(tag >> 3).map_err(|_| ProtobufError::Malformed)?;
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         Ok(Some((number, wire)))
     }
 
-    /// The next varint, or nothing at the end.
+    /// Returns the next varint, or `None` at the end.
     pub(super) fn number(&mut self) -> Result<Option<u64>, ProtobufError> {
         if self.rest.is_empty() {
             return Ok(None);

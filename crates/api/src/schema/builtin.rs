@@ -1,4 +1,4 @@
-//! The types of the built-in kinds, from the data file.
+//! Types of the built-in kinds, loaded from the data file.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ struct Loaded {
 }
 
 static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
-    // The file is part of the program; a test parses it.
+    // The file is compiled in; a test checks that it parses.
     let compact: Map<String, Value> =
         serde_json::from_str(include_str!("../../data/schemas.json")).unwrap_or_default();
     let raw: Map<String, Value> = compact.into_iter().map(|(name, schema)| (name, expand(schema))).collect();
@@ -34,23 +34,23 @@ static LOADED: LazyLock<Loaded> = LazyLock::new(|| {
     Loaded { types: loader.types, by_name: loader.by_name, raw }
 });
 
-/// All built-in types.
+/// Returns all built-in types.
 pub fn builtin() -> &'static [Type] {
     &LOADED.types
 }
 
-/// All built-in OpenAPI component schemas by name.
+/// Returns all built-in OpenAPI component schemas by name.
 pub fn definitions() -> &'static Map<String, Value> {
     &LOADED.raw
 }
 
-/// The type with this OpenAPI name.
+/// Returns the schema with this OpenAPI name.
 pub fn definition(name: &str) -> Option<Arc<Schema>> {
     let root = TypeId::Builtin(*LOADED.by_name.get(name)?);
     Some(Arc::new(Schema { root }))
 }
 
-/// The OpenAPI name of a kind.
+/// Returns the OpenAPI name of a kind.
 pub fn definition_name(group: &str, version: &str, kind: &str) -> Option<&'static str> {
     LOADED.raw.iter().find_map(|(name, schema)| {
         let matches = schema["x-kubernetes-group-version-kind"]
@@ -61,10 +61,10 @@ pub fn definition_name(group: &str, version: &str, kind: &str) -> Option<&'stati
     })
 }
 
-/// The Go type of a field where it does not follow from the schema; needed for the words of errors alone.
+/// Returns a field's Go type where it can't be derived from the schema. Only error messages use it.
 pub fn go_type(structure: &str, field: &str) -> Option<&'static str> {
     static TYPES: LazyLock<HashMap<String, HashMap<String, String>>> = LazyLock::new(|| {
-        // The file is part of the program; a test parses it.
+        // The file is compiled in; a test checks that it parses.
         serde_json::from_str(include_str!("../../data/gotypes.json")).unwrap_or_default()
     });
     TYPES.get(structure)?.get(field).map(String::as_str)
@@ -73,7 +73,7 @@ pub fn go_type(structure: &str, field: &str) -> Option<&'static str> {
 /// Prefix of references between component schemas.
 pub const PREFIX: &str = "#/components/schemas/";
 
-/// Turns the data file's `ref` back into OpenAPI's references.
+/// Expands the data file's `ref` to OpenAPI references.
 fn expand(node: Value) -> Value {
     match node {
         Value::Object(map) => {
@@ -108,7 +108,7 @@ fn expand(node: Value) -> Value {
     }
 }
 
-/// The name that a schema refers to, plainly or by way of `allOf`.
+/// Returns the name of the schema that a schema references, directly or through `allOf`.
 pub fn reference(schema: &Value) -> Option<&str> {
     let plain = schema.get("$ref");
     let target = plain.or_else(|| schema.get("allOf")?.get(0)?.get("$ref"))?.as_str()?;
@@ -127,7 +127,7 @@ impl Loader {
         TypeId::Builtin(u32::try_from(self.types.len() - 1).unwrap_or_default())
     }
 
-    /// A property's or an item's type.
+    /// Returns the type of a property or item.
     fn inline(&mut self, schema: &Value) -> TypeId {
         if let Some(name) = reference(schema) {
             let target = self.by_name.get(name).map(|i| TypeId::Builtin(*i));
@@ -189,7 +189,7 @@ impl Loader {
     }
 }
 
-/// An entry of the presence file.
+/// An entry of the presence file: field names by [`Presence`].
 #[derive(Default, serde::Deserialize)]
 struct PresenceData {
     #[serde(default)]
@@ -215,7 +215,7 @@ impl PresenceData {
     }
 }
 
-/// Types that OpenAPI describes loosely.
+/// Types that OpenAPI describes imprecisely.
 fn special(name: &str) -> Option<Type> {
     let short = name.strip_prefix("io.k8s.apimachinery.pkg.")?;
     Some(match short {

@@ -1,5 +1,6 @@
-//! JSON with an eye on keys that occur twice in one object or that the schema does not know. The last one of the former wins,
-//! the latter are dropped, as everywhere, but strict clients want to know.
+//! JSON parsing that reports duplicate and unknown fields, for field validation.
+//!
+//! The last of duplicate fields wins and unknown ones are dropped, as in any other decoder.
 
 use std::fmt;
 
@@ -9,26 +10,26 @@ use serde_json::{Map, Value, map::Entry};
 use super::{Schema, Type, TypeId};
 use crate::object;
 
-/// The type at a place in a document, as far as it is known.
+/// The expected type at a path in a document.
 #[derive(Clone, Copy)]
 pub enum Shape<'s> {
-    /// Nothing.
+    /// Any value.
     Any,
-    /// Its type.
+    /// A value of this type.
     Type(&'s Schema, TypeId),
-    /// It holds the operations of a JSON patch.
+    /// The operations of a JSON patch.
     Operations,
-    /// It is one of those.
+    /// One operation of a JSON patch.
     Operation,
 }
 
 impl<'s> Shape<'s> {
-    /// The root of a schema.
+    /// Returns the root of a schema.
     pub fn of(schema: &'s Schema) -> Self {
         Self::Type(schema, schema.root())
     }
 
-    /// The items of a list here.
+    /// Returns the shape of the items of a list.
     fn items(self) -> Self {
         match self {
             Self::Type(schema, id) => match schema.get(id) {
@@ -40,7 +41,7 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// A field of an object here; none if it should not be there.
+    /// Returns the shape of an object's field, or `None` if the field is unknown.
     fn field(self, key: &str) -> Option<Self> {
         match self {
             Self::Type(schema, id) => match schema.get(id) {
@@ -57,7 +58,9 @@ impl<'s> Shape<'s> {
     }
 }
 
-/// Parses JSON with its numbers as [`object::normal_number`] has them, leaves out what `shape` does not know, and lists repeated and unknown fields in the order in which they are met.
+/// Parses JSON, and reports duplicate and unknown fields in document order.
+///
+/// Unknown fields are dropped, and numbers are normalised by [`object::normal_number`].
 pub fn parse(bytes: &[u8], shape: Shape<'_>) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut found = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -70,7 +73,7 @@ pub fn parse(bytes: &[u8], shape: Shape<'_>) -> Result<(Value, Vec<String>), ser
     Ok((value, complaints))
 }
 
-/// Collects odd fields. Paths are put together on the way out, so that nothing is paid where none is found.
+/// Collects duplicate and unknown fields. Paths are built while unwinding, so they cost nothing if there are none.
 struct Seed<'a, 's> {
     found: &'a mut Vec<(&'static str, String)>,
     shape: Shape<'s>,

@@ -1,6 +1,5 @@
-//! Types of objects: what decoding and encoding need to know of a schema.
-//!
-//! A [`Schema`] is a root in the arena of types, of which there is one per process.
+//! Types of objects, for decoding and encoding.
+//! A [`Schema`] is a root in the arena of types. There is one arena per process.
 
 mod builtin;
 mod canonical;
@@ -19,71 +18,71 @@ pub use builtin::{PREFIX, builtin, definition, definition_name, definitions, go_
 pub use check::{Decoded, Decoder};
 pub use steersman_formats::quantity;
 
-/// A type somewhere in an arena.
+/// Reference to a type in an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TypeId {
     /// In the arena of built-in types.
     Builtin(u32),
 }
 
-/// A type and everything that it is made of.
+/// A type with all types that it refers to.
 #[derive(Debug, Clone)]
 pub struct Schema {
     root: TypeId,
 }
 
-/// One type.
+/// A type.
 #[derive(Debug, Clone)]
 pub enum Type {
-    /// Anything at all, kept as it is.
+    /// Any value, kept unchanged.
     Any,
     /// A leaf.
     Scalar(Scalar),
-    /// A list of elements of one type.
+    /// A list of values of one type.
     List(TypeId),
-    /// A map from names to values of one type.
+    /// A map from strings to values of one type.
     Map(TypeId),
     /// An object with known fields.
     Struct(Struct),
-    /// An object of this type, or anything else, kept as it is.
+    /// An object of this type, or any other value, kept unchanged.
     Or(TypeId),
 }
 
-/// A leaf's type.
+/// Type of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
-    /// Text.
+    /// A string.
     String,
-    /// Base64 text.
+    /// A base64 string.
     Bytes,
-    /// A moment, to the second.
+    /// `metav1.Time`: a timestamp with a precision of seconds.
     Time,
-    /// A moment, to the microsecond.
+    /// `metav1.MicroTime`: a timestamp with a precision of microseconds.
     MicroTime,
-    /// 32 bits.
+    /// A 32-bit integer.
     Int32,
-    /// 64 bits.
+    /// A 64-bit integer.
     Int64,
     /// A float.
     Number,
-    /// Yes or no.
+    /// A boolean.
     Boolean,
-    /// A number or text: ports and percentages.
+    /// `intstr.IntOrString`: a port or percentage.
     IntOrString,
-    /// An amount such as `100m` or `2Gi`.
+    /// `resource.Quantity`: an amount such as `100m` or `2Gi`.
     Quantity,
 }
 
 /// An object with known fields.
 #[derive(Debug, Clone, Default)]
 pub struct Struct {
-    /// Name of the type, as error messages have it; empty for custom resources.
+    /// Name of the type in error messages; empty for custom resources.
     pub name: String,
     /// Name of the type in the OpenAPI document; empty for custom resources.
     pub full: String,
-    /// Known fields. Asked for every field of every object on each of its ways through here, so the hash is a fast one.
+    /// Known fields. Looked up for every field of every object decoded or encoded, so the hash is a fast one.
     pub fields: HashMap<String, Field, RandomState>,
-    /// Those of them that are written though the client said nothing, by name.
+    /// Fields that are written even if the client did not set them, sorted by name.
     pub always: Vec<(String, Field)>,
     /// Whether unknown fields are kept.
     pub open: bool,
@@ -92,30 +91,30 @@ pub struct Struct {
 /// One field of a [`Struct`].
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// Its type.
+    /// Type of its value.
     pub ty: TypeId,
-    /// Its encoding when it is empty.
+    /// How it is encoded when empty.
     pub presence: Presence,
 }
 
-/// How typed encoders write an empty field.
+/// Encoding of an empty field by typed encoders.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Presence {
-    /// Left out.
+    /// Omitted.
     #[default]
     Omitted,
-    /// Written with whatever its own fields need, though the client said nothing.
+    /// Written even if unset, as a struct with the fields that are always written.
     Struct,
     /// Written as 0, "" or false; lists and maps as null.
     Zero,
-    /// Written as null when the client said nothing.
+    /// Written as null if unset.
     Null,
-    /// Written when the client said something, empty or not.
+    /// Written if set, even to an empty value.
     Pointer,
 }
 
 impl Presence {
-    /// Whether the field is written though the client said nothing.
+    /// Whether the field is written even if unset.
     #[inline]
     pub fn always(self) -> bool {
         matches!(self, Self::Struct | Self::Zero | Self::Null)
@@ -123,43 +122,43 @@ impl Presence {
 }
 
 impl Schema {
-    /// The root type.
+    /// Returns the root type.
     #[inline]
     pub fn root(&self) -> TypeId {
         self.root
     }
 
-    /// Looks a type up.
+    /// Returns the type with this id.
     #[inline]
     pub fn get(&self, id: TypeId) -> &Type {
         let TypeId::Builtin(i) = id;
         builtin().get(i as usize).unwrap_or(&Type::Any)
     }
 
-    /// Does to JSON what a typed decoder does: refuses what it would not take, in its words, writes amounts and times as it
-    /// understands them, and drops what it takes for nothing and what it does not know. Says what that is; a value that is
-    /// refused is left half done.
+    /// Decodes JSON in place like a typed Go decoder, and returns its findings besides the object.
+    /// Fails with Go's error message for values of the wrong type, rewrites quantities and times in canonical form, and
+    /// drops null, empty and unknown fields. On error, the value is left partly decoded.
     pub fn decode(&self, value: &mut Value, decoder: Decoder) -> Result<Decoded, String> {
         check::decode(self, value, decoder, check::Unknown::Dropped)
     }
 
-    /// The same for an applied object, whose fields have been compared with their types before: what is not known stays.
+    /// Like [`Schema::decode`], for an applied object that was validated already: unknown fields are kept.
     pub fn convert(&self, value: &mut Value) -> Result<Decoded, String> {
         check::decode(self, value, Decoder::Conversion, check::Unknown::Kept)
     }
 
-    /// Writes out what a typed encoder writes although it is empty, and leaves out what it leaves out.
+    /// Adds and omits empty fields like a typed encoder.
     pub fn encode(&self, value: &mut Value) {
         canonical::fill(self, self.root, value, false);
     }
 
-    /// The same for an object that is about to rest.
+    /// Like [`Schema::encode`], for an object about to be stored.
     pub fn encode_stored(&self, value: &mut Value) {
         canonical::fill(self, self.root, value, true);
     }
 }
 
-/// The words of Go's decoder for bytes that are not JSON.
+/// Returns the error message of Go's decoder for a body that is not JSON.
 pub fn syntax(body: &[u8], error: &serde_json::Error) -> String {
     steersman_yaml::json::from_slice(body).map_or_else(|e| e.to_string(), |_| error.to_string())
 }

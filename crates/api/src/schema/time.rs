@@ -1,4 +1,4 @@
-//! Moments as the API reads and writes them.
+//! Parsing and formatting of `metav1.Time` and `metav1.MicroTime`.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -6,7 +6,7 @@ use jiff::{ToSpan as _, civil::DateTime};
 
 use super::Scalar;
 
-/// The moment in the form that is kept, or Go's words for what is wrong with the text.
+/// Returns the timestamp in canonical form, or the error message of Go's `time.Parse`.
 pub(super) fn read(text: &str, scalar: Scalar) -> Result<String, String> {
     let layout = match scalar {
         Scalar::MicroTime => "2006-01-02T15:04:05.000000Z07:00",
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str, scalar: Scalar) -> Result<String, String> {
         ))
     };
     let mut rest = text;
-    // Digits and signs in the order in which they must come.
+    // Digits and separators in their required order.
     for (expected, count, after) in
         [("2006", 4, "-"), ("01", 2, "-"), ("02", 2, "T"), ("15", 2, ":"), ("04", 2, ":"), ("05", 2, "")]
     {
@@ -39,7 +39,7 @@ pub(super) fn read(text: &str, scalar: Scalar) -> Result<String, String> {
         .strip_prefix('.')
         .map_or(0, |rest| rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
     if scalar == Scalar::MicroTime {
-        // Six digits, neither more nor fewer.
+        // Six digits are consumed; further ones are an error.
         if fraction < 6 {
             return fail(rest, ".000000");
         }
@@ -67,7 +67,7 @@ pub(super) fn read(text: &str, scalar: Scalar) -> Result<String, String> {
     Ok(at.strftime(form).to_string())
 }
 
-/// The moment of a well-formed text with this zone, in UTC, or the name of what is out of range.
+/// Converts a well-formed timestamp with this zone to UTC. The error names the part that is out of range.
 fn moment(text: &str, zone: &str) -> Result<DateTime, &'static str> {
     let number = |range: Range<usize>| text.get(range).and_then(|digits| digits.parse::<i8>().ok());
     let part = |range: Range<usize>, values: RangeInclusive<i8>, name: &'static str| {

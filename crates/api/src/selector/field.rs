@@ -1,8 +1,8 @@
-//! The field selector grammar: `a=b,c!=d` with backslash escapes.
+//! Field selectors: `a=b,c!=d`, with backslash escapes.
 
 use crate::store::Entry;
 
-/// A parsed field selector. The empty one matches everything.
+/// A parsed field selector. The empty selector matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector(Vec<Term>);
 
@@ -14,7 +14,7 @@ struct Term {
 }
 
 impl FieldSelector {
-    /// Parses the text form.
+    /// Parses a field selector.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms = Vec::new();
         for part in split_unescaped(text) {
@@ -29,17 +29,17 @@ impl FieldSelector {
         Ok(Self(terms))
     }
 
-    /// Whether everything matches.
+    /// Whether the selector is empty, matching everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The fields that are asked about.
+    /// Returns the fields that the selector uses.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|t| t.field.as_str())
     }
 
-    /// Calls fields by other names.
+    /// Renames fields for which `name` returns another name.
     pub fn renamed(mut self, name: impl Fn(&str) -> Option<&'static str>) -> Self {
         for term in &mut self.0 {
             if let Some(other) = name(&term.field) {
@@ -49,12 +49,12 @@ impl FieldSelector {
         self
     }
 
-    /// The name that an object must have to match, if there is one.
+    /// Returns the value required of `metadata.name`, if any.
     pub fn exact_name(&self) -> Option<&str> {
         self.0.iter().find(|t| t.equal && t.field == "metadata.name").map(|t| t.value.as_str())
     }
 
-    /// Adds a required name.
+    /// Adds the requirement `metadata.name=NAME`.
     pub fn and_name(mut self, name: &str) -> Self {
         self.0.push(Term { field: "metadata.name".into(), value: name.into(), equal: true });
         self
@@ -116,7 +116,7 @@ fn unescape(value: &str) -> Result<String, String> {
                 }
                 None => return Err("invalid field selector: invalid escape sequence: \\".into()),
             },
-            // Shown as a number.
+            // Go prints the character as a number.
             ',' | '=' => {
                 return Err(format!(
                     "invalid field selector: unescaped character in value: {}",

@@ -1,10 +1,10 @@
-//! The label selector grammar: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2`.
+//! Label selectors: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2`.
 
 use serde_json::Value;
 
 use crate::{names, store::Pairs};
 
-/// A parsed label selector. The empty one matches everything.
+/// A parsed label selector. The empty selector matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector(Vec<Requirement>);
 
@@ -237,7 +237,8 @@ impl Parser {
         })
     }
 
-    /// The values up to a closing parenthesis, which stays. Nothing between two commas stands for the empty value.
+    /// Parses values up to the closing parenthesis, without consuming it. Nothing between two commas is the empty
+    /// value.
     fn identifiers(&mut self) -> Result<Vec<String>, String> {
         let mut out = Vec::new();
         loop {
@@ -301,21 +302,21 @@ fn checked(key: &str, index: usize, value: String) -> Result<String, String> {
 }
 
 impl LabelSelector {
-    /// Parses the text form.
+    /// Parses the string form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser { tokens: tokens(text), at: 0 };
         Ok(Self(parser.requirements()?))
     }
 
-    /// Whether everything matches.
+    /// Whether the selector is empty, matching everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes a selector in the form that objects have it; an absent one matches everything.
+    /// Converts a `metav1.LabelSelector`. Null matches everything.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Fails on an unknown operator.
     pub fn from_object(selector: &Value) -> Result<Self, String> {
         let labels = selector["matchLabels"].as_object().into_iter().flatten().map(|(key, value)| {
             let value = value.as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What became of the writes that a journal took: published when they are durable, undone when they can't be kept.
+//! Outcome of journalled writes: published once they are durable, rolled back if the journal fails.
 
 use std::{
     cmp::Reverse,
@@ -9,14 +9,15 @@ use std::{
 
 use super::{Event, JournalError, Record, Shared, Store};
 
-/// How far the journal is.
+/// Progress of the journal.
 #[derive(Debug, Clone)]
 pub(super) struct Durability {
-    /// Everything up to here that was not undone is durable.
+    /// All writes up to this revision are durable, except those rolled back.
     revision: u64,
-    /// Why the journal takes no writes at the moment.
+    /// Why the journal currently rejects writes.
     failure: Option<Arc<str>>,
-    /// First and last revisions of writes that were undone, and why. One entry for each time that the journal failed.
+    /// First and last revisions of writes that were rolled back, and the reason; one entry for each failure of the
+    /// journal.
     undone: Vec<(u64, u64, Arc<str>)>,
 }
 
@@ -25,7 +26,7 @@ impl Durability {
         Self { revision, failure: None, undone: Vec::new() }
     }
 
-    /// Whether the write of a revision is durable; nothing while that is open.
+    /// Returns the outcome of a revision's write; `None` while it is pending.
     fn of(&self, revision: u64) -> Option<Result<(), JournalError>> {
         let undone = self.undone.iter().find(|(first, last, _)| (*first..=*last).contains(&revision));
         match undone {
@@ -35,10 +36,10 @@ impl Durability {
     }
 }
 
-/// A change with the resource that it belongs to.
+/// A change that was rolled back, with its resource.
 pub type UndoneEvent = (Arc<str>, Arc<Event>);
 
-/// Called with the changes that were undone, latest first.
+/// Callback with the changes that were rolled back, latest first.
 pub(super) struct OnUndo(UndoHook);
 
 type UndoHook = Box<dyn Fn(&[UndoneEvent]) + Send + Sync>;
@@ -50,50 +51,50 @@ impl fmt::Debug for OnUndo {
 }
 
 impl Store {
-    /// Waits until the write of `revision` is durable and seen by readers. Immediate without a journal.
+    /// Waits until the write of `revision` is durable and visible to readers. Immediate without a journal.
     pub async fn durable(&self, revision: u64) -> Result<(), JournalError> {
         if self.journal.is_none() {
             return Ok(());
         }
         let mut durability = self.shared.durability.subscribe();
         let settled = durability.wait_for(|d| d.of(revision).is_some()).await;
-        // The sender lives as long as this store.
+        // The sender is dropped only with the store.
         settled.ok().and_then(|d| d.of(revision)).unwrap_or(Ok(()))
     }
 
-    /// Waits until every write so far is durable and seen by readers. Immediate without a journal.
+    /// Waits until every write so far is durable and visible to readers. Immediate without a journal.
     ///
     /// # Errors
-    /// Fails if the latest write was undone because the journal could not keep it.
+    /// Fails if the latest write was rolled back because the journal failed.
     pub async fn sync(&self) -> Result<(), JournalError> {
         self.durable(self.latest()).await
     }
 
-    /// Why writes can't be kept at the moment. Each one is undone and refused until the journal has recovered.
+    /// Returns why the journal is failing, if it is. Writes are rolled back and rejected until it has recovered.
     #[must_use]
     pub fn failure(&self) -> Option<Arc<str>> {
         self.shared.durability.borrow().failure.clone()
     }
 
-    /// Sets what is called, without the store's lock, with the changes that were undone. May be called once.
+    /// Sets the callback for changes that are rolled back, called without the store's lock. Later calls have no effect.
     pub fn on_undo(&self, call: impl Fn(&[UndoneEvent]) + Send + Sync + 'static) {
         let _ = self.shared.on_undo.set(OnUndo(Box::new(call)));
     }
 }
 
-/// Where a journal reports what became of the writes that it took.
+/// Receives a journal's reports about the outcome of writes.
 #[derive(Debug, Clone)]
 pub struct JournalObserver {
     /// Weak, since the store owns its journal.
     shared: Weak<Shared>,
 }
 
-/// What a failure of the journal undid.
+/// The writes that a failure of the journal rolled back.
 #[derive(Debug, Default)]
 pub struct Undone {
-    /// Writes up to here that are not durable are void: the journal must drop those that it still holds.
+    /// Pending writes up to this revision are void: the journal must drop those that it still holds.
     pub through: u64,
-    /// The objects that were written to, as they were before, should anything of the failed writes have been kept.
+    /// Previous versions of the affected objects, to overwrite what was persisted of failed writes.
     pub records: Vec<Record>,
 }
 
@@ -102,23 +103,23 @@ impl JournalObserver {
         Self { shared: Arc::downgrade(shared) }
     }
 
-    /// Everything up to `revision` is durable: readers and watchers see it, and its writers are answered.
+    /// Reports writes up to `revision` as durable: publishes them to readers and watchers, and wakes their writers.
     pub fn durable(&self, revision: u64) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut inner = shared.lock();
         let before = std::mem::replace(&mut inner.published, revision);
         for table in inner.tables.values() {
-            // Watchers are woken where there is something new.
+            // Wake watchers only of resources with new events.
             if table.log.back().is_some_and(|last| last.revision > before) {
                 table.tail.send_replace(revision);
             }
         }
         drop(inner);
-        // Writers come last: what they were answered can be read.
+        // Writers are woken last, so that they can read their own writes.
         shared.durability.send_modify(|d| d.revision = revision);
     }
 
-    /// Writes can't be kept: undoes all that are not durable, and refuses their writers.
+    /// Reports that the journal failed: rolls back all pending writes and fails their writers.
     #[must_use]
     pub fn failed(&self, why: &str) -> Undone {
         let Some(shared) = self.shared.upgrade() else {
@@ -147,7 +148,7 @@ impl JournalObserver {
         shared.durability.send_modify(|d| {
             d.failure = Some(Arc::clone(&why));
             match d.undone.last_mut() {
-                // Nothing was kept since the last failure.
+                // No write was published since the last failure.
                 Some((first, last, _)) if *first == published + 1 => *last = through,
                 _ if through > published => d.undone.push((published + 1, through, why)),
                 _ => {}
@@ -156,7 +157,7 @@ impl JournalObserver {
         Undone { through, records: former(&events) }
     }
 
-    /// The journal keeps writes again.
+    /// Reports that the journal accepts writes again.
     pub fn recovered(&self) {
         if let Some(shared) = self.shared.upgrade() {
             shared.durability.send_modify(|d| d.failure = None);
@@ -164,7 +165,7 @@ impl JournalObserver {
     }
 }
 
-/// The objects before changes, which come latest first.
+/// Returns the previous versions of changed objects. `events` are sorted latest first.
 fn former(events: &[UndoneEvent]) -> Vec<Record> {
     let oldest: BTreeMap<(&str, &str), &Event> =
         events.iter().map(|(resource, event)| ((&**resource, event.entry.key()), &**event)).collect();

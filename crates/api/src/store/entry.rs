@@ -1,4 +1,4 @@
-//! Versions of stored objects, what selectors need to know of them, and what happens to them.
+//! Stored object versions with their labels and selectable fields, and change events.
 
 use std::{
     borrow::Cow,
@@ -25,50 +25,52 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Encodes `object`, whose metadata must not be empty; `fields` are the kind's own selectable fields.
+    /// Encodes `object`, which must have metadata. `fields` are its kind's own selectable fields.
     pub fn new(object: &Value, fields: Vec<(Cow<'static, str>, String)>) -> Result<Self, serde_json::Error> {
         let labels = object::get(object, &["metadata", "labels"]).and_then(Value::as_object);
         let labels = labels.into_iter().flatten().filter_map(|(k, v)| Some((k, v.as_str()?))).collect();
-        // An absent field is an empty one.
+        // Selectors treat absent and empty fields alike.
         let fields = fields.into_iter().filter(|(_, v)| !v.is_empty()).collect();
         Ok(Self { object: Encoded::encode(object)?, labels, fields })
     }
 
-    /// The length of the encoded object.
+    /// Returns an upper bound of the encoded length.
     pub fn length(&self) -> usize {
         self.object.length()
     }
 
-    /// Whether this would change nothing of what is stored, times included.
+    /// Whether the draft equals the stored object, including times.
     pub fn same(&self, entry: &Entry) -> bool {
         self.object.same(&entry.object)
     }
 
-    /// Whether this would change nothing of what is stored but the times in `managedFields`.
+    /// Whether the draft equals the stored object except for the times in `managedFields`.
     pub fn same_but_times(&self, entry: &Entry) -> bool {
         self.object.same_but_times(&entry.object)
     }
 
-    /// Uses what other objects have already.
+    /// Shares field sets with other objects.
     pub(super) fn share(&mut self, records: &Records) {
         self.object.share(records);
     }
 }
 
-/// An object as it rests, with gaps for what differs between its copies.
+/// An encoded object with placeholders, for creating many similar objects.
 #[derive(Debug)]
 pub struct Template {
     bytes: Box<[u8]>,
     lead: u32,
     gap: u32,
     labels: Pairs,
-    /// Where the values go: which one, where, and how long it is.
+    /// Placeholders: index of the value, offset and length.
     places: Vec<(usize, usize, usize)>,
 }
 
 impl Template {
-    /// Takes an encoded object in which `stand_ins` stand for values of the same length. It must begin with apiVersion and
-    /// kind, and its metadata must not be empty.
+    /// Creates a template from an encoded object with `stand_ins` as placeholders.
+    ///
+    /// Each value must have the length of its placeholder. The object must begin with apiVersion and kind, and its
+    /// metadata must not be empty.
     pub fn new(text: &str, labels: Pairs, stand_ins: &[&str]) -> Option<Self> {
         const METADATA: &str = "\"metadata\":{";
         let lead = text.find(METADATA)?;
@@ -83,7 +85,7 @@ impl Template {
         Some(Self { bytes: text.as_bytes().into(), lead: u32::try_from(lead).ok()?, gap, labels, places })
     }
 
-    /// A copy with these values, each as long as its stand-in.
+    /// Returns a copy with placeholders replaced by `values`, each as long as its placeholder.
     pub fn fill(&self, values: &[&str]) -> Draft {
         let mut bytes = self.bytes.clone();
         for (which, at, length) in &self.places {
@@ -97,7 +99,7 @@ impl Template {
     }
 }
 
-/// One version of a stored object. Immutable and shared.
+/// One version of a stored object. Immutable.
 #[derive(Debug)]
 pub struct Entry {
     key: Arc<str>,
@@ -114,7 +116,7 @@ impl Entry {
         Self { key, revision, created, object, labels, fields }
     }
 
-    /// `namespace/name`, or `name` for objects without a namespace.
+    /// Returns `namespace/name`, or `name` for cluster-scoped objects.
     #[must_use]
     #[inline]
     pub fn key(&self) -> &str {
@@ -125,56 +127,57 @@ impl Entry {
         &self.key
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     #[must_use]
     #[inline]
     pub fn name(&self) -> &str {
         self.key.rsplit_once('/').map_or(&*self.key, |(_, name)| name)
     }
 
-    /// The object's namespace, empty if it has none.
+    /// Returns the object's namespace, or an empty string.
     #[must_use]
     #[inline]
     pub fn namespace(&self) -> &str {
         self.key.rsplit_once('/').map_or("", |(namespace, _)| namespace)
     }
 
-    /// The revision that wrote this version: its resourceVersion.
+    /// Returns the revision that wrote this version: its resourceVersion.
     #[must_use]
     #[inline]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The revision that created the object.
+    /// Returns the revision that created the object.
     #[inline]
     pub fn created(&self) -> u64 {
         self.created
     }
 
-    /// How much memory goes with this version, about: without the records of fields, which many objects share.
+    /// Returns the approximate memory use of this version, without shared field sets.
     pub fn size(&self) -> usize {
         self.object.size()
     }
 
-    /// How long the object's JSON is, about.
+    /// Returns the approximate length of the object's JSON.
     pub fn length(&self) -> usize {
         self.object.length()
     }
 
-    /// The encoded object without its resourceVersion and without the records of fields in `managedFields`: enough for
-    /// readers of other parts of it.
+    /// Returns the encoded object without its resourceVersion and field sets.
+    ///
+    /// Enough for readers of other fields.
     #[inline]
     pub fn outline(&self) -> &[u8] {
         self.object.outline()
     }
 
-    /// The parts of the object that a type has, read alone; nothing if they do not fit.
+    /// Deserializes only the fields that `T` has; returns the default of `T` if that fails.
     pub fn part<'a, T: Deserialize<'a> + Default>(&'a self) -> T {
         serde_json::from_slice(self.outline()).unwrap_or_default()
     }
 
-    /// The object's uid, empty if it has none.
+    /// Returns the object's uid, or an empty string.
     pub fn uid(&self) -> String {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -189,26 +192,26 @@ impl Entry {
         self.part::<Part>().metadata.uid
     }
 
-    /// Whether deletion has been asked for. Objects that do not mention it, nearly all, are not parsed.
+    /// Whether `deletionTimestamp` is set. Objects without the key, nearly all, are not parsed.
     pub fn is_deleting(&self) -> bool {
         memmem::find(self.outline(), b"\"deletionTimestamp\":").is_some()
             && object::is_deleting(&self.value())
     }
 
-    /// The encoded object without its resourceVersion.
+    /// Returns the encoded object without its resourceVersion.
     pub fn bytes(&self) -> Box<[u8]> {
         let mut out = Vec::new();
         self.object.write_bare(&mut out);
         out.into()
     }
 
-    /// The object's labels.
+    /// Returns the object's labels.
     #[inline]
     pub fn labels(&self) -> &Pairs {
         &self.labels
     }
 
-    /// The value of a selectable field of the object's kind.
+    /// Returns the value of a selectable field of the object's kind.
     #[inline]
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name)
@@ -219,35 +222,34 @@ impl Entry {
         self.write_as(self.revision, out);
     }
 
-    /// Appends the object's JSON without apiVersion and kind, as items of typed lists have it.
+    /// Appends the object's JSON without apiVersion and kind, as in the items of typed lists.
     pub fn write_bare(&self, out: &mut Vec<u8>) {
         self.object.write_untyped(self.revision, out);
     }
 
-    /// Appends the object's JSON with a resourceVersion other than its own, as deletions show it.
+    /// Appends the object's JSON with another resourceVersion, as in deletion events.
     pub fn write_as(&self, revision: u64, out: &mut Vec<u8>) {
         self.object.write(revision, out);
     }
 
-    /// The object's JSON.
+    /// Returns the object's JSON with its resourceVersion.
     pub fn json(&self) -> Bytes {
         let mut out = Vec::new();
         self.write(&mut out);
         out.into()
     }
 
-    /// The parsed object, with its resourceVersion.
+    /// Returns the parsed object with its resourceVersion.
     pub fn value(&self) -> Value {
         self.value_as(self.revision)
     }
 
-    /// The parsed object, with its resourceVersion, and with the records of managed fields as texts: for a caller that
-    /// writes it back.
+    /// Returns the parsed object with managed field sets as strings, for callers that write it back.
     pub fn packed(&self) -> Value {
         self.object.packed(self.revision)
     }
 
-    /// The parsed object with a resourceVersion other than its own.
+    /// Returns the parsed object with another resourceVersion.
     pub fn value_as(&self, revision: u64) -> Value {
         let mut out = Vec::new();
         self.write_as(revision, &mut out);
@@ -256,19 +258,19 @@ impl Entry {
     }
 }
 
-/// What happened to an object.
+/// Type of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// It appeared.
+    /// The object was created.
     Added,
-    /// It changed.
+    /// The object was updated.
     Modified,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
 }
 
 impl EventKind {
-    /// The word on the wire.
+    /// Returns the type as written in watch events.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -282,9 +284,9 @@ impl EventKind {
 /// One committed change.
 #[derive(Debug)]
 pub struct Event {
-    /// The log position.
+    /// Position in the log.
     pub revision: u64,
-    /// What happened.
+    /// Type of the change.
     pub kind: EventKind,
     /// The new version, or the last one for a deletion.
     pub entry: Arc<Entry>,
@@ -303,19 +305,19 @@ impl Event {
         Self { revision, kind, entry, previous, frame: Mutex::new(None) }
     }
 
-    /// The watch frame of the plain object, encoded once however many watchers ask.
+    /// Returns the watch frame of the unconverted object, encoded once for all watchers.
     pub fn frame(&self) -> Bytes {
         let mut cached = self.frame.lock().unwrap_or_else(PoisonError::into_inner);
         cached.get_or_insert_with(|| frame(self.kind, &self.entry, self.revision)).clone()
     }
 
-    /// Gives the encoded frame's memory back; a watcher that is this late encodes its own.
+    /// Frees the cached frame; watchers this far behind encode their own.
     pub(super) fn forget_frame(&self) {
         *self.frame.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// `{"type":…,"object":…}` and a line feed.
+/// Encodes a watch frame: `{"type":…,"object":…}` and a line feed.
 pub fn frame(kind: EventKind, entry: &Entry, revision: u64) -> Bytes {
     let mut out = Vec::with_capacity(entry.length() + 48);
     out.extend_from_slice(b"{\"type\":\"");

@@ -1,23 +1,23 @@
-//! Texts by name.
+//! A compact map of strings.
 
 use std::fmt;
 
-/// Texts by name, such as labels, in two pieces of memory: an object has a handful, and there are many objects.
+/// A map of strings, such as labels, in two allocations: objects have few labels, but there are many objects.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Pairs {
     text: Box<str>,
-    /// Where each name and each text ends.
+    /// End offsets of each name and each value.
     ends: Box<[u32]>,
 }
 
 impl Pairs {
-    /// The text of that name.
+    /// Returns the value for `name`.
     #[inline]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
-    /// All of them.
+    /// Iterates over all pairs.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut start = 0;
         let mut next = move |end: u32| {

@@ -79,7 +79,7 @@ fn a_slow_watcher_is_told_and_nothing_piles_up() {
     assert_eq!(store.follow("things", 1).unwrap_err(), RevisionError::TooOld);
 }
 
-/// A journal that reports when the test says so.
+/// A journal with reports triggered by the test.
 #[derive(Debug, Default)]
 struct Stepwise {
     observer: OnceLock<JournalObserver>,
@@ -152,7 +152,7 @@ async fn a_journal_that_fails_undoes_what_it_does_not_have() {
     assert!(store.durable(again.revision()).await.unwrap_err().to_string().contains("the disk is full"));
     assert_eq!(store.failure().as_deref(), Some("the disk is full"));
 
-    // The next write has another number, and the one before it never was.
+    // Revisions of writes that were rolled back are not reused.
     observer.recovered();
     let next = store.create("other", "new", draft("new", 2)).unwrap();
     assert!(next.revision() > new.revision() && store.failure().is_none());

@@ -1,4 +1,4 @@
-//! Following a resource's log.
+//! Watching a resource's log.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use tokio::sync::watch as signal;
 
 use super::{Event, RevisionError, Store};
 
-/// At most so many events are taken out of the log per lock.
+/// Maximum number of events read per acquisition of the store's lock.
 const BATCH: usize = 256;
 
-/// A place in the log of one resource.
+/// A position in the log of one resource.
 #[derive(Debug)]
 pub struct Cursor {
     store: Store,
@@ -19,12 +19,12 @@ pub struct Cursor {
     signal: signal::Receiver<u64>,
 }
 
-/// What a cursor found.
+/// Result of polling a cursor.
 #[derive(Debug)]
 pub enum Batch {
     /// The next changes, in order.
     Events(Vec<Arc<Event>>),
-    /// Nothing new; everything up to this revision has been read.
+    /// No new changes; everything up to this revision has been read.
     Idle(u64),
     /// The resource is no longer served.
     Ended,
@@ -41,12 +41,12 @@ impl Cursor {
         Self { store, resource, revision, epoch, signal }
     }
 
-    /// The revision up to which everything has been read.
+    /// Returns the revision up to which changes have been read.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What is in the log after this place, without waiting.
+    /// Reads the next changes from the log, without waiting.
     pub fn poll(&mut self) -> Result<Batch, RevisionError> {
         self.signal.borrow_and_update();
         let inner = self.store.lock();
@@ -68,9 +68,9 @@ impl Cursor {
         Ok(Batch::Idle(self.revision))
     }
 
-    /// Waits until there may be something new.
+    /// Waits until there may be new changes.
     pub async fn changed(&mut self) {
-        // The sender lives as long as the store that this cursor holds.
+        // The sender is dropped only with the store, which this cursor holds.
         let _ = self.signal.changed().await;
     }
 }

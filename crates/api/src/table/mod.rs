@@ -1,4 +1,4 @@
-//! Printed columns.
+//! Tables: printer columns and cells.
 
 mod path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 pub use path::Path;
 
-/// A cell: text, a number or a boolean.
+/// A cell: a string, a number or a boolean.
 pub type Cell = Value;
 
 /// A column of a Table.
@@ -20,7 +20,7 @@ pub struct Column {
     pub format: String,
     /// Description, or empty.
     pub description: String,
-    /// 0 for columns that are always shown; others are for `-o wide`.
+    /// 0 for columns that are always shown; others are shown with `-o wide`.
     pub priority: i64,
 }
 
@@ -37,7 +37,7 @@ impl Column {
         }
     }
 
-    /// The entry of `columnDefinitions`.
+    /// Returns the entry of `columnDefinitions`.
     #[must_use]
     pub fn to_value(&self) -> Value {
         json!({
@@ -50,7 +50,7 @@ impl Column {
     }
 }
 
-/// How long ago something was, as kubectl prints it: two units at most, fewer the longer it is.
+/// Formats an age like kubectl: in at most two units, more coarsely the longer it is.
 pub fn age(now: jiff::Timestamp, then: &str) -> String {
     match then.parse::<jiff::Timestamp>() {
         Ok(then) => duration(now.as_second() - then.as_second()),
@@ -58,7 +58,7 @@ pub fn age(now: jiff::Timestamp, then: &str) -> String {
     }
 }
 
-/// A number of seconds for people.
+/// Formats a number of seconds like kubectl.
 pub fn duration(seconds: i64) -> String {
     let (minute, hour, day, year) = (60, 3600, 86_400, 365 * 86_400);
     match seconds {

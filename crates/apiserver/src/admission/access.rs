@@ -1,4 +1,4 @@
-//! What expressions may ask of the server's own authorizer.
+//! The CEL `authorizer` of admission, backed by the server's own authorizer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Access {
-    /// Asks the server's own authorizer, about the user and the resource of a write.
+    /// Creates the variables for the user and the resource of a write.
     pub(super) fn new(attempt: &Attempt<'_>) -> Self {
         let call = attempt.call;
         let asker: Arc<dyn Authorizer> =
@@ -31,7 +31,7 @@ impl Access {
     }
 }
 
-/// Decides the checks of expressions, by default for the user of a request.
+/// Decides authorization checks of expressions, by default for the request's user.
 #[derive(Debug)]
 struct RequestAuthorizer {
     core: Arc<Core>,

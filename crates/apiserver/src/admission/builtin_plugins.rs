@@ -1,4 +1,4 @@
-//! The admission plugins that every server has.
+//! The admission plugins enabled in every server.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use steersman_api::{
 use super::{Attempt, Operation, certificates, limits, pod};
 use crate::call::Call;
 
-/// Changes or refuses an object before it is validated.
+/// Runs the mutating plugins, which may change or reject an object before validation.
 pub(crate) fn mutate(attempt: &Attempt<'_>, object: &mut Value) -> ApiResult<()> {
     let Attempt { call, operation, .. } = *attempt;
     let creates = operation == Operation::Create && call.subresource.is_none();
@@ -41,7 +41,7 @@ pub(crate) fn mutate(attempt: &Attempt<'_>, object: &mut Value) -> ApiResult<()>
     Ok(())
 }
 
-/// Refuses a valid object that is not allowed at this moment.
+/// Runs the validating plugins, which reject a valid object that is not allowed in the current state.
 pub(crate) fn validate(attempt: &Attempt<'_>, object: &Value) -> ApiResult<()> {
     let Attempt { call, operation, old, .. } = *attempt;
     certificates::validate(attempt, object)?;
@@ -110,7 +110,7 @@ fn may_grow(call: &Call, claim: &Value, old: &Value) -> bool {
         .is_some_and(|entry| entry.value().get("allowVolumeExpansion").and_then(Value::as_bool) == Some(true))
 }
 
-/// The object of a resource that an annotation marks as the default, the newest of several.
+/// Returns the name of the object annotated as the default; of several, the newest.
 fn marked(call: &Call, resource: &str, annotation: &str) -> Option<String> {
     let snapshot = call.core.store.snapshot(resource, "", None);
     let classes = snapshot.entries.iter().map(|entry| entry.value());
@@ -146,7 +146,7 @@ fn default_ingress_class(call: &Call, ingress: &mut Value) {
     }
 }
 
-/// Keeps pods off a new node until it is ready.
+/// Taints a new node so that no pods are scheduled until it is ready.
 fn taint(node: &mut Value) {
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     let list = object::child(node, "spec").entry("taints").or_insert_with(|| json!([]));

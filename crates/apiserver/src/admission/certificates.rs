@@ -1,5 +1,5 @@
-//! Rights to approve and sign requests for certificates, and subjects that are restricted: the plugins `CertificateApproval`,
-//! `CertificateSigning` and `CertificateSubjectRestriction`.
+//! CertificateSigningRequest admission: approval and signing rights, and restricted subjects.
+//! Implements the plugins `CertificateApproval`, `CertificateSigning` and `CertificateSubjectRestriction`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
@@ -17,7 +17,7 @@ const GROUP: &str = "certificates.k8s.io";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = crate::auth::rbac::MASTERS;
 
-/// Refuses a request for a certificate, or a decision about one, that the caller may not make.
+/// Rejects a CSR, or its approval or signing, that the caller is not allowed to make.
 pub(super) fn validate(attempt: &Attempt<'_>, object: &Value) -> ApiResult<()> {
     let Attempt { call, operation, old, .. } = *attempt;
     if call.resource.group != GROUP || call.resource.plural != "certificatesigningrequests" {
@@ -39,7 +39,7 @@ pub(super) fn validate(attempt: &Attempt<'_>, object: &Value) -> ApiResult<()> {
     }
 }
 
-/// Whether the caller may do this for the signer that the request names, or for all signers of its domain.
+/// Checks that the caller has the verb on the request's signer, or on all signers of its domain.
 fn authorize(attempt: &Attempt<'_>, verb: &str, request: &Value) -> ApiResult<()> {
     let call = attempt.call;
     let signer = object::text(request, &["spec", "signerName"]).unwrap_or_default();
@@ -61,7 +61,7 @@ fn authorize(attempt: &Attempt<'_>, verb: &str, request: &Value) -> ApiResult<()
     Err(refuse(attempt, &format!("user not permitted to {verb} requests with signerName {}", quote(signer))))
 }
 
-/// No certificate makes an administrator: its group can't be taken away again.
+/// Rejects client certificates for `system:masters`: its rights could not be revoked.
 fn check_subject(attempt: &Attempt<'_>, request: &Value) -> ApiResult<()> {
     if object::text(request, &["spec", "signerName"]) != Some(CLIENT_SIGNER) {
         return Ok(());
@@ -83,7 +83,7 @@ fn refuse(attempt: &Attempt<'_>, why: &str) -> ApiError {
     ApiError::forbidden(GROUP, &attempt.call.resource.plural, attempt.name, why)
 }
 
-/// The organisations of a request's subject.
+/// Returns the organizations in the subject of a CSR.
 fn organisations(request: &[u8]) -> Option<Vec<&[u8]>> {
     const SEQUENCE: u8 = 0x30;
     const SET: u8 = 0x31;
@@ -108,7 +108,7 @@ fn organisations(request: &[u8]) -> Option<Vec<&[u8]>> {
     Some(found)
 }
 
-/// The content of the first element of DER, which has to have this tag, and what follows it.
+/// Returns the content of the first DER element, which must have this tag, and the remaining bytes.
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (given, rest) = bytes.split_first()?;
     let (first, mut rest) = rest.split_first()?;

@@ -1,4 +1,4 @@
-//! Rules and selectors: the writes that a webhook or policy matches.
+//! Match constraints of webhooks and policies: rules and selectors.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use steersman_api::selector::LabelSelector;
 use super::Operation;
 use crate::catalog::{Catalog, Resource};
 
-/// The writes that a webhook or policy matches.
+/// The match constraints of a webhook or policy.
 #[derive(Debug)]
 pub(super) struct Constraints {
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
     equivalent: bool,
     rules: Vec<Rule>,
-    /// These are left out nevertheless.
+    /// Rules that exclude writes matched otherwise.
     excluded: Vec<Rule>,
 }
 
@@ -27,7 +27,7 @@ struct Rule {
     versions: Vec<String>,
     resources: Vec<String>,
     scope: String,
-    /// The names of objects; none for all.
+    /// Object names to match; empty for all.
     names: Vec<String>,
 }
 
@@ -49,12 +49,12 @@ impl Rule {
     }
 }
 
-/// A write as far as hooks choose by it.
+/// The properties of a write that constraints match on.
 pub(super) struct Subject<'a> {
     pub(super) operation: Operation,
     pub(super) resource: &'a Arc<Resource>,
     pub(super) subresource: &'a str,
-    /// The object's namespace; a namespace is in itself.
+    /// The object's namespace; for a namespace, its own name.
     pub(super) namespace: &'a str,
     pub(super) object: Option<&'a Value>,
     pub(super) old: Option<&'a Value>,
@@ -66,7 +66,7 @@ pub(super) fn texts(list: &Value) -> Vec<String> {
 }
 
 impl Constraints {
-    /// Reads selectors and the rest beside `rules`.
+    /// Parses selectors and match policy from `value`, with the given `rules`.
     pub(super) fn new(value: &Value, rules: &Value) -> Self {
         Self {
             namespaces: LabelSelector::from_object(&value["namespaceSelector"]),
@@ -77,7 +77,7 @@ impl Constraints {
         }
     }
 
-    /// The same for a policy binding, which need not have any rules.
+    /// Parses the constraints of a policy binding, which may omit rules to match all writes.
     pub(super) fn any(value: &Value) -> Self {
         let everything = serde_json::json!([
             {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*", "*"]},
@@ -87,7 +87,7 @@ impl Constraints {
         Self::new(value, if none { &everything } else { rules })
     }
 
-    /// The resource as which the hook wants to hear of a write: its own, or the same in another version.
+    /// Returns the resource, in the API version to send: the write's own or an equivalent one.
     pub(super) fn wants(&self, subject: &Subject<'_>, catalog: &Catalog) -> Option<Arc<Resource>> {
         if self.first(&self.excluded, subject, catalog).is_some() {
             return None;
@@ -95,7 +95,7 @@ impl Constraints {
         self.first(&self.rules, subject, catalog)
     }
 
-    /// The resource as which one of the rules takes a write.
+    /// Returns the resource, in the API version in which one of the rules matches a write.
     fn first(&self, rules: &[Rule], subject: &Subject<'_>, catalog: &Catalog) -> Option<Arc<Resource>> {
         let own = subject.resource;
         if rules.iter().any(|rule| rule.fits(subject, own)) {
@@ -110,7 +110,7 @@ impl Constraints {
         rules.iter().find_map(fits).cloned()
     }
 
-    /// Whether the labels of the object, as it was or as it will be, are of interest.
+    /// Whether the object selector matches the object, before or after the write.
     pub(super) fn selects_object(&self, subject: &Subject<'_>) -> Result<bool, String> {
         let selector = self.objects.as_ref().map_err(Clone::clone)?;
         if selector.is_empty() {
@@ -120,7 +120,7 @@ impl Constraints {
         Ok(selected(subject.object) || selected(subject.old))
     }
 
-    /// The selector of namespaces, if it leaves any out.
+    /// Returns the namespace selector, unless it matches everything.
     pub(super) fn namespace_selector(&self) -> Result<Option<&LabelSelector>, String> {
         let selector = self.namespaces.as_ref().map_err(Clone::clone)?;
         Ok(Some(selector).filter(|selector| !selector.is_empty()))
@@ -151,7 +151,7 @@ impl Rule {
 }
 
 impl Operation {
-    /// The word that configurations and questions use.
+    /// Returns the name used in configurations and reviews.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Create => "CREATE",

@@ -1,4 +1,4 @@
-//! Objects are only made in namespaces that exist and are not on their way out.
+//! Namespace lifecycle: objects are created only in namespaces that exist and are not terminating.
 
 use steersman_api::{
     object,
@@ -7,10 +7,10 @@ use steersman_api::{
 
 use crate::{catalog::Resource, core::Core};
 
-/// Namespaces that can't be deleted.
+/// Namespaces that cannot be deleted.
 pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Refuses a new object in a namespace that is absent or terminating.
+/// Rejects a new object in a namespace that does not exist or is terminating.
 pub(crate) fn check_namespace(
     core: &Core,
     resource: &Resource,
@@ -20,7 +20,7 @@ pub(crate) fn check_namespace(
     if namespace.is_empty() || !resource.namespaced || !core.has_plugin("NamespaceLifecycle") {
         return Ok(());
     }
-    // Reviews are questions, not content.
+    // Reviews are not stored.
     if resource.group == "authorization.k8s.io" {
         return Ok(());
     }
@@ -32,7 +32,7 @@ pub(crate) fn check_namespace(
             namespace,
         ));
     };
-    // The phase is a selectable field, so nothing has to be parsed.
+    // The phase is a selectable field, so the object need not be parsed.
     if entry.field("status.phase") != Some("Terminating") {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! `LimitRange`: what containers ask for by default, and how much they may ask for.
+//! `LimitRange`: default requests and limits of containers, and bounds on them.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::{Attempt, Operation};
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-/// Amounts by resource, as they are written.
+/// Quantities by resource name, as written.
 type Amounts = Map<String, Value>;
 
-/// The ranges of a namespace, if the write is subject to them.
+/// Returns the limit ranges of the namespace, if the write is subject to them.
 fn ranges(attempt: &Attempt<'_>) -> Vec<Value> {
     let Attempt { call, operation, old, .. } = *attempt;
     let pods = match (call.resource.group.as_str(), call.resource.plural.as_str()) {
@@ -27,7 +27,7 @@ fn ranges(attempt: &Attempt<'_>) -> Vec<Value> {
     };
     let concerned = match (operation, call.subresource_name()) {
         (Operation::Create, "") => true,
-        // Containers can't change otherwise, but claims can grow.
+        // Container resources change only by resize, but claims can grow.
         (Operation::Update, "resize") => pods && !old.is_some_and(object::is_deleting),
         (Operation::Update, "") => !pods && !old.is_some_and(object::is_deleting),
         _ => false,
@@ -48,7 +48,7 @@ fn amounts(value: &Value) -> Amounts {
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// Fills in what the containers of a pod that is new or resized ask for, where they don't say.
+/// Sets default requests and limits on the containers of a new or resized pod.
 pub(super) fn mutate(attempt: &Attempt<'_>, pod: &mut Value) {
     if attempt.call.resource.plural != "pods" {
         return;
@@ -91,7 +91,7 @@ fn fill(range: &Value, container: &mut Value, kind: &str, notes: &mut Vec<String
     }
 }
 
-/// Refuses what asks for too much or too little.
+/// Rejects objects that exceed a maximum or fall below a minimum.
 pub(super) fn validate(attempt: &Attempt<'_>, object: &Value) -> ApiResult<()> {
     let resource = &attempt.call.resource;
     for range in ranges(attempt) {
@@ -119,7 +119,8 @@ pub(super) fn validate(attempt: &Attempt<'_>, object: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// What a pod asks for altogether: its containers side by side, or the largest of those that come before them.
+/// Returns a pod's effective resources: the sum of its containers, or the init container peak if larger.
+/// Pod-level resources take precedence.
 fn total(pod: &Value, field: &str) -> Amounts {
     let each = |list: &str| -> Vec<(Amounts, bool)> {
         let containers = object::get(pod, &["spec", list]).and_then(Value::as_array);
@@ -137,7 +138,7 @@ fn total(pod: &Value, field: &str) -> Amounts {
     for (amounts, _) in each("containers") {
         add(&mut sum, &amounts);
     }
-    // Those that stay run beside all that follow.
+    // Restartable init containers (sidecars) run alongside all that follow.
     let (mut staying, mut peak) = (BTreeMap::new(), BTreeMap::<String, (i128, bool)>::new());
     for (amounts, stays) in each("initContainers") {
         let mut now = staying.clone();
@@ -228,7 +229,7 @@ fn ratio(
     if limit == 0 {
         return Some(format!("{rule}, but no limit is specified or limit is 0"));
     }
-    // Amounts are far below what a float keeps exactly, for a ratio that is shown with six digits.
+    // Amounts are far below the precision limit of a float, and the ratio is shown with six digits.
     #[allow(clippy::cast_precision_loss)]
     let (ratio, most) = (limit as f64 / request as f64, quantity::nanos(bound) as f64 / 1e9);
     (ratio > most).then(|| format!("{rule}, but provided ratio is {ratio:.6}"))

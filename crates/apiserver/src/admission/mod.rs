@@ -1,4 +1,4 @@
-//! What happens to a write between decoding and storing: mutating plugins, then validating ones.
+//! Admission: mutating plugins, then validating plugins, between decoding and storing a write.
 
 mod access;
 mod attempt;
@@ -29,7 +29,8 @@ pub(crate) use quota::reserve;
 pub use steersman_api::BoxFuture;
 pub use webhook::{WebhookCall, WebhookClient, WebhookTarget};
 
-/// Mutating admission: the built-in plugins, those of the server's owner, policies and webhooks. The object is null for a deletion.
+/// Mutating admission: built-in plugins, custom plugins, policies and webhooks.
+/// The object is null for a deletion.
 pub(crate) async fn mutate(
     attempt: Attempt<'_>,
     object: &mut Value,
@@ -37,7 +38,7 @@ pub(crate) async fn mutate(
 ) -> ApiResult<()> {
     mutate_by_builtin_plugins(&attempt, object)?;
     let call = attempt.call;
-    // Nothing is unpacked that no plugin sees.
+    // Avoid unpacking an object that no plugin sees.
     if call.core.admission.is_empty() && !webhook::mutates(&attempt) && !policy::mutates(&attempt) {
         return Ok(());
     }
@@ -71,7 +72,8 @@ async fn mutate_by_plugins(
     Ok(())
 }
 
-/// There is nothing to change about a deletion, nor about what is no object of the resource.
+/// Runs the built-in mutating plugins.
+/// They skip deletions and subresource bodies with their own kind.
 fn mutate_by_builtin_plugins(attempt: &Attempt<'_>, object: &mut Value) -> ApiResult<()> {
     if attempt.operation == Operation::Delete || attempt.is_part() {
         return Ok(());
@@ -79,7 +81,7 @@ fn mutate_by_builtin_plugins(attempt: &Attempt<'_>, object: &mut Value) -> ApiRe
     builtin_plugins::mutate(attempt, object)
 }
 
-/// Validating admission. The object is in the version in which the kind's rules speak, null for a deletion.
+/// Validating admission. The object is in the version used for validation, or null for a deletion.
 pub(crate) async fn validate(
     attempt: Attempt<'_>,
     object: &Value,
@@ -90,15 +92,15 @@ pub(crate) async fn validate(
     if call.core.admission.is_empty() && !webhook::validates(&attempt) && !policy::validates(&attempt) {
         return Ok(());
     }
-    // Plugins see both versions as the client does.
+    // Plugins see the object in the version of the request.
     let mut object = if object.is_null() { Value::Null } else { call.validated_to_served(object.clone())? };
     unpack(&mut object);
     let old = attempt.old.map(apply::shown);
     validate_by_plugins(Attempt { old: old.as_deref(), ..attempt }, &object, warnings).await
 }
 
-/// Mutating admission of an object that is of another kind than the resource whose subresource it is sent to: an Eviction, a
-/// Binding, a TokenRequest, the options of a connection.
+/// Mutating admission of a subresource body with its own kind.
+/// Such bodies are Eviction, Binding, TokenRequest and the options of a connection.
 pub(crate) async fn mutate_part(
     call: &Call,
     operation: Operation,
@@ -112,7 +114,7 @@ pub(crate) async fn mutate_part(
     mutate_by_plugins(attempt, part, warnings).await
 }
 
-/// Validating admission of such an object.
+/// Validating admission of a subresource body with its own kind.
 pub(crate) async fn validate_part(
     call: &Call,
     operation: Operation,
@@ -123,7 +125,7 @@ pub(crate) async fn validate_part(
     validate_by_plugins(attempt, part, warnings).await
 }
 
-/// Asks plugins, policies and webhooks about objects in the version of the request.
+/// Runs custom plugins, policies and webhooks on objects in the version of the request.
 async fn validate_by_plugins(
     attempt: Attempt<'_>,
     object: &Value,

@@ -1,4 +1,4 @@
-//! What plugins of the server's owner see of a write.
+//! The interface of custom admission plugins.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use steersman_api::{BoxFuture, status::ApiResult};
 
 use crate::{auth::User, catalog::Resource};
 
-/// What is being done.
+/// The operation of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// A new object.
+    /// Creates an object.
     Create,
-    /// A new version of an object.
+    /// Updates or patches an object.
     Update,
-    /// The end of an object.
+    /// Deletes an object.
     Delete,
-    /// A connection to a subresource such as `exec`.
+    /// Connects to a subresource such as `exec`.
     Connect,
 }
 
 /// A write as plugins see it.
 #[derive(Debug)]
 pub struct AdmissionRequest<'a> {
-    /// Who asks.
+    /// The user who made the request.
     pub user: &'a User,
-    /// What is being done.
+    /// The operation.
     pub operation: Operation,
     /// The resource.
     pub resource: &'a Resource,
@@ -33,22 +33,22 @@ pub struct AdmissionRequest<'a> {
     pub subresource: &'a str,
     /// The namespace, or empty.
     pub namespace: &'a str,
-    /// The object's name; empty while it is yet to be generated.
+    /// The object's name; empty if it is yet to be generated.
     pub name: &'a str,
     /// The stored object, for updates and deletions, in the version of the request.
     pub old: Option<&'a Value>,
-    /// Whether nothing will be stored.
+    /// Whether the request is a dry run: nothing will be stored.
     pub dry_run: bool,
     /// The options of the request (`CreateOptions`, `UpdateOptions`, ...).
     pub options: &'a Value,
 }
 
-/// A step on the way of every write.
+/// An admission plugin, called for every write it handles.
 pub trait Admission: Send + Sync + fmt::Debug {
-    /// Whether this plugin has anything to say, asked first so that uninterested plugins cost nothing.
+    /// Whether the plugin handles this request; called first, so that uninterested plugins cost nothing.
     fn handles(&self, request: &AdmissionRequest<'_>) -> bool;
 
-    /// May change the object, or refuse it. Warnings are sent to the client.
+    /// Mutates or rejects the object. Warnings are sent to the client.
     fn mutate<'a>(
         &'a self,
         request: &'a AdmissionRequest<'a>,
@@ -56,7 +56,7 @@ pub trait Admission: Send + Sync + fmt::Debug {
         warnings: &'a mut Vec<String>,
     ) -> BoxFuture<'a, ApiResult<()>>;
 
-    /// May refuse the object (null for a deletion). Warnings are sent to the client.
+    /// Validates the object (null for a deletion). Warnings are sent to the client.
     fn validate<'a>(
         &'a self,
         request: &'a AdmissionRequest<'a>,

@@ -1,4 +1,4 @@
-//! What other API servers have to know to authenticate the clients that are passed on to them.
+//! Publishes authentication settings for extension API servers (`extension-apiserver-authentication`).
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use crate::{apply, call::Call, catalog::Verb, core::Core, pipeline};
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
-/// How clients are authenticated by certificates, as `kube-system/extension-apiserver-authentication` tells it.
+/// Client authentication settings published in `kube-system/extension-apiserver-authentication`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientAuthentication {
-    /// Authorities of clients' certificates, in PEM. Empty: there are none.
+    /// CA certificates for client certificates, in PEM; empty for none.
     pub client_authorities: String,
-    /// How front proxies name the users for whom they ask. Default: there are no front proxies.
+    /// Front proxy authentication. Default: none.
     pub request_headers: Option<RequestHeaderAuthentication>,
 }
 
-/// How front proxies name the users for whom they ask.
+/// Front proxy (request header) authentication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHeaderAuthentication {
-    /// Authorities of the proxies' certificates, in PEM.
+    /// CA certificates for the proxies' client certificates, in PEM.
     pub authorities: String,
-    /// Common names that proxies' certificates can have. Empty: any.
+    /// Allowed common names of the proxies' certificates; empty for any.
     pub allowed_names: Vec<String>,
-    /// Headers with the user's name, of which the first that is set counts.
+    /// Headers with the user name; the first that is set counts.
     pub username_headers: Vec<String>,
     /// Headers with the user's uid.
     pub uid_headers: Vec<String>,
@@ -37,7 +37,7 @@ pub struct RequestHeaderAuthentication {
 }
 
 impl RequestHeaderAuthentication {
-    /// The headers that API servers commonly use, for proxies with a certificate of these authorities and one of these names.
+    /// Creates the settings with the conventional header names.
     #[must_use]
     pub fn new(authorities: impl Into<String>, allowed_names: Vec<String>) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl ClientAuthentication {
     }
 }
 
-/// Tells other API servers how clients are authenticated.
+/// Publishes the settings for extension API servers.
 pub(crate) fn publish(core: &Arc<Core>, authentication: &ClientAuthentication) {
     let data = authentication.data();
     let catalog = core.catalog();
@@ -85,7 +85,7 @@ pub(crate) fn publish(core: &Arc<Core>, authentication: &ClientAuthentication) {
     let Some(entry) = core.store.get(&resource.storage, &object::key(NAMESPACE, NAME)) else {
         if data.as_object().is_some_and(|data| !data.is_empty()) {
             let map = json!({"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data});
-            // One that appears meanwhile has been written by the same server.
+            // If it was created meanwhile, the same server wrote it.
             let _ = pipeline::create_now(&call, map);
         }
         return;

@@ -1,4 +1,4 @@
-//! Whether the servers behind APIServices can be used: a condition of each, and requests are passed on while it is true.
+//! Availability checks of the servers behind APIServices, which maintain the `Available` condition.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,18 +18,18 @@ use crate::{
     core::Core,
 };
 
-/// Time between two checks of a server that answers.
+/// Interval between checks of an available server.
 const RESYNC: Duration = Duration::from_secs(30);
-/// Time until a check that failed is repeated, doubled each time.
+/// Initial backoff after a failed check, doubled for each retry.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
-/// Longest time until a check that failed is repeated.
+/// Maximum backoff after failed checks.
 const LAST_RETRY: Duration = Duration::from_secs(5);
-/// Time that a server has to answer.
+/// Timeout of a check.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Writers that may be quicker with the same APIService.
+/// Maximum number of attempts to update an APIService that changes concurrently.
 const ATTEMPTS: usize = 8;
 
-/// What a check found.
+/// The result of a check.
 struct Verdict {
     status: &'static str,
     reason: &'static str,
@@ -46,7 +46,7 @@ impl Verdict {
     }
 }
 
-/// Checks servers when their APIServices or services change, and from time to time, for ever.
+/// Checks servers forever: on changes of their APIServices or services, and periodically.
 pub(crate) async fn keep_checking(core: &Arc<Core>) {
     let aggregator = &core.aggregator;
     let mut scheduled: BTreeMap<String, Instant> = BTreeMap::new();
@@ -76,7 +76,7 @@ pub(crate) async fn keep_checking(core: &Arc<Core>) {
             Some((name, outcome)) = running.next() => {
                 busy.remove(&name);
                 let wait = match outcome {
-                    // It is gone.
+                    // The APIService was deleted.
                     None => continue,
                     Some(true) => {
                         failures.remove(&name);
@@ -88,7 +88,7 @@ pub(crate) async fn keep_checking(core: &Arc<Core>) {
                         FIRST_RETRY.saturating_mul(1 << (*failed).min(16)).min(LAST_RETRY)
                     }
                 };
-                // One that changed meanwhile is due already.
+                // If it changed meanwhile, it is already scheduled.
                 scheduled.entry(name).or_insert_with(|| Instant::now() + wait);
             }
             () = aggregator.changed.notified() => {}
@@ -102,7 +102,7 @@ pub(crate) async fn keep_checking(core: &Arc<Core>) {
     }
 }
 
-/// Checks one server, and says whether it answers; nothing if there is no such APIService.
+/// Checks one server and returns whether it is available; `None` if the APIService does not exist.
 async fn check(core: &Arc<Core>, name: &str) -> Option<bool> {
     let remote = core.aggregator.remotes().get(name).cloned()?;
     let verdict = judge(core, &remote).await;
@@ -112,7 +112,7 @@ async fn check(core: &Arc<Core>, name: &str) -> Option<bool> {
     Some(verdict.is_available())
 }
 
-/// Finds out whether a server can be used.
+/// Determines whether a server is available.
 async fn judge(core: &Core, remote: &Remote) -> Verdict {
     let (namespace, name) = (quote(&remote.namespace), remote.service.as_str());
     let Some(service) = cluster_service::stored(&core.store, &remote.namespace, name) else {
@@ -145,7 +145,7 @@ async fn judge(core: &Core, remote: &Remote) -> Verdict {
     Verdict::unavailable("FailedDiscoveryCheck", message)
 }
 
-/// What keeps a server from being reached through its service.
+/// Returns why a server is not reachable through its service, if so.
 fn judge_endpoints(remote: &Remote, service: &Value, slices: &[Value]) -> Option<Verdict> {
     let (namespace, name) = (quote(&remote.namespace), remote.service.as_str());
     let mut ports = service["spec"]["ports"].as_array().into_iter().flatten();
@@ -172,7 +172,7 @@ fn judge_endpoints(remote: &Remote, service: &Value, slices: &[Value]) -> Option
     Some(Verdict::unavailable("MissingEndpoints", message))
 }
 
-/// Takes over what a server says of itself. Without anything new, what it said before counts as stale.
+/// Stores the discovery and OpenAPI documents of a server. Without new ones, the old are marked stale.
 fn learn_documents(core: &Core, remote: &Remote, new: Option<Documents>) {
     let changed = {
         let mut all = lock(&core.aggregator.documents);
@@ -190,7 +190,7 @@ fn learn_documents(core: &Core, remote: &Remote, new: Option<Documents>) {
     }
 }
 
-/// Writes the condition, if it is another than before.
+/// Updates the condition if it changed.
 fn record(core: &Arc<Core>, name: &str, verdict: &Verdict) {
     let catalog = core.catalog();
     let Some(resource) = catalog.find("apiregistration.k8s.io", "v1", "apiservices") else { return };

@@ -1,4 +1,4 @@
-//! What servers behind APIServices say of themselves: discovery and OpenAPI.
+//! Discovery and OpenAPI documents of the servers behind APIServices.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use serde_json::{Map, Value};
 
 use super::Remote;
 
-/// What a server says of one group version.
+/// The documents of one group version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Documents {
     /// The resources, as aggregated discovery lists them.
     pub(crate) resources: Vec<Value>,
-    /// Whether the server said so when it was asked last.
+    /// Whether the last fetch succeeded.
     pub(crate) is_current: bool,
-    /// The part of the document of version 2 that is about the group version.
+    /// The part of the OpenAPI v2 document for the group version.
     pub(crate) openapi_v2: Option<OldDocument>,
-    /// Where the document of version 3 is.
+    /// The path of the OpenAPI v3 document.
     pub(crate) openapi_v3: Option<String>,
 }
 
-/// A document of OpenAPI version 2.
+/// An OpenAPI v2 document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct OldDocument {
     pub(crate) paths: Map<String, Value>,
@@ -27,13 +27,13 @@ pub(crate) struct OldDocument {
 }
 
 impl Documents {
-    /// The same, of a server that no longer says so.
+    /// Returns a copy marked as stale.
     pub(super) fn stale(&self) -> Self {
         Self { is_current: false, ..self.clone() }
     }
 }
 
-/// A group version of another server, as discovery lists it.
+/// A group version of an extension API server, as listed by discovery.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteVersion {
     pub(crate) group: String,

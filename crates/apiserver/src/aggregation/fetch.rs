@@ -1,4 +1,4 @@
-//! Asks servers behind APIServices what they say of themselves.
+//! Fetches discovery and OpenAPI documents from the servers behind APIServices.
 
 use serde_json::{Map, Value, json};
 use steersman_api::object;
@@ -13,7 +13,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 const JSON: &str = "application/json";
 
-/// Asks a server what it has; nothing if it does not tell.
+/// Fetches all documents of a server; `None` if discovery fails.
 pub(super) async fn fetch_all(core: &Core, remote: &Remote) -> Option<Documents> {
     let resources = fetch_resources(core, remote).await?;
     let (v2, v3) =
@@ -32,7 +32,7 @@ fn parse(answer: Result<Fetched, String>) -> Option<Value> {
     serde_json::from_slice(&answer.body).ok()
 }
 
-/// The resources by aggregated discovery, or by the older list if the server has none.
+/// Fetches resources by aggregated discovery, or as an `APIResourceList` if that is unsupported.
 async fn fetch_resources(core: &Core, remote: &Remote) -> Option<Vec<Value>> {
     let aggregated = fetch(core, remote, "/apis", AGGREGATED).await;
     if let Ok(answer) = aggregated
@@ -44,7 +44,7 @@ async fn fetch_resources(core: &Core, remote: &Remote) -> Option<Vec<Value>> {
     Some(from_list(&list))
 }
 
-/// The resources of a group version in an aggregated document.
+/// Returns the resources of a group version in an aggregated discovery document.
 fn resources(document: &Value, remote: &Remote) -> Vec<Value> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let groups = list(&document["items"]);
@@ -64,14 +64,14 @@ fn resources(document: &Value, remote: &Remote) -> Vec<Value> {
     resources
 }
 
-/// Clients rely on the kind being there.
+/// Ensures the response kind is set, since clients rely on it.
 fn name_kind(resource: &mut Value) {
     if !resource["responseKind"].is_object() {
         resource["responseKind"] = json!({"group": "", "version": "", "kind": ""});
     }
 }
 
-/// The resources of the older list, as aggregated discovery has them.
+/// Converts an `APIResourceList` to aggregated discovery format.
 fn from_list(list: &Value) -> Vec<Value> {
     let mut resources: Vec<Value> = Vec::new();
     for item in list["resources"].as_array().into_iter().flatten() {
@@ -107,7 +107,7 @@ fn from_list(list: &Value) -> Vec<Value> {
     resources
 }
 
-/// The paths below a prefix, and the definitions that they refer to.
+/// Returns the paths with a prefix, and the definitions they refer to.
 fn part(document: Value, prefix: &str) -> OldDocument {
     let Value::Object(mut document) = document else { return OldDocument::default() };
     let mut take = |key: &str| match document.remove(key) {
@@ -128,7 +128,7 @@ fn part(document: Value, prefix: &str) -> OldDocument {
     OldDocument { paths, definitions }
 }
 
-/// Lists the names of the definitions that a part of a document refers to.
+/// Collects the names of the definitions that a node refers to.
 fn references(node: &Value, found: &mut Vec<String>) {
     match node {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! What is learned from stored APIServices, and from the services behind them.
+//! Indexes stored APIServices, and triggers checks when their services change.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,7 +9,7 @@ use crate::{
     crd,
 };
 
-/// Learns from what is stored at a key of a table now.
+/// Updates the index from the object currently stored at a key.
 pub(crate) fn learn(core: &Core, storage: &str, key: &str) {
     let aggregator = &core.aggregator;
     match storage {
@@ -24,7 +24,7 @@ pub(crate) fn learn(core: &Core, storage: &str, key: &str) {
     }
 }
 
-/// Takes over everything that is stored.
+/// Rebuilds the whole index from the store.
 pub(crate) fn learn_all(core: &Core) {
     let mut found = false;
     for entry in core.store.snapshot(RESOURCE, "", None).entries {
@@ -35,11 +35,11 @@ pub(crate) fn learn_all(core: &Core) {
     }
 }
 
-/// Takes over one APIService, and says whether that changes what is served.
+/// Updates the index for one APIService. Returns whether that changes what is served.
 fn take_over(core: &Core, name: &str) -> bool {
     let aggregator = &core.aggregator;
     let mut remotes = aggregator.remotes.write().unwrap_or_else(PoisonError::into_inner);
-    // Read under the lock: of two writers, the later one here sees the later state.
+    // Read under the lock, so that the last of concurrent writers sees the latest state.
     let new = core.store.get(RESOURCE, name).and_then(|entry| Remote::new(&entry.value()));
     let old = remotes.get(name);
     if old.map(|old| &**old) == new.as_ref() {
@@ -54,7 +54,7 @@ fn take_over(core: &Core, name: &str) -> bool {
     *remotes = Arc::new(next);
     drop(remotes);
     if is_other {
-        // What another server said is not said by this one.
+        // The documents belong to the previous server.
         lock(&aggregator.documents).remove(name);
         aggregator.mark_dirty(name);
     }

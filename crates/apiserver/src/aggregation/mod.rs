@@ -1,7 +1,7 @@
-//! APIs that other servers have: an APIService names the server of a group version, to which requests for it are passed on.
+//! API aggregation: requests for the group version of an APIService are proxied to its server.
 //!
-//! **Invariant:** a server behind an APIService learns who asks from headers that are set here alone: those that a client sends
-//! never reach it.
+//! **Invariant:** the server behind an APIService identifies the user by headers that are set only here; those sent
+//! by a client are never forwarded.
 
 mod authentication;
 mod availability;
@@ -42,35 +42,35 @@ pub(crate) use registration::{populate, register_custom};
 
 use crate::cluster_service::{Endpoints, ServiceTarget};
 
-/// The store's table of APIServices.
+/// The storage name of APIServices.
 pub(crate) const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 
-/// The body of a request that is passed on.
+/// The body of a proxied request.
 pub type ProxyBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The server behind an APIService.
 #[derive(Debug, Clone, Copy)]
 pub struct ApiServiceTarget<'a> {
-    /// The API group that it has.
+    /// The API group it serves.
     pub group: &'a str,
-    /// The service that it is behind.
+    /// The service in front of it.
     pub service: ServiceTarget<'a>,
-    /// The certificates in PEM that the server's own must lead to; empty for none.
+    /// CA certificates in PEM to verify the server's certificate; empty for none.
     pub ca_bundle: &'a [u8],
-    /// Whether any certificate will do.
+    /// Whether to skip TLS verification.
     pub insecure: bool,
 }
 
-/// Reaches servers behind APIServices.
+/// Connects to the servers behind APIServices.
 pub trait ApiServiceClient: Send + Sync + fmt::Debug {
-    /// Whether it is known where the server runs, whatever the endpoints of its service say.
+    /// Whether the server's address is known regardless of its service's endpoints.
     fn knows(&self, target: ApiServiceTarget<'_>) -> bool;
 
-    /// Sends a request, which names its user in headers, to a server that is to take them for true. An answer that switches
-    /// protocols carries in its extensions what the listener needs for it.
+    /// Sends a request, with the user in headers that the server trusts.
+    /// A response that switches protocols carries in its extensions what the listener needs for the upgrade.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// If the server cannot be reached.
     fn send<'a>(
         &'a self,
         target: ApiServiceTarget<'a>,
@@ -78,10 +78,10 @@ pub trait ApiServiceClient: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<Response<Body>, String>>;
 }
 
-/// A group version that another server has.
+/// A group version served by an extension API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remote {
-    /// Name of the APIService: version and group.
+    /// Name of the APIService: `version.group`.
     pub(crate) name: String,
     pub(crate) group: String,
     pub(crate) version: String,
@@ -92,12 +92,12 @@ pub(crate) struct Remote {
     insecure: bool,
     group_priority: i64,
     version_priority: i64,
-    /// Whether its condition says that it can be used.
+    /// Whether its `Available` condition is true.
     available: bool,
 }
 
 impl Remote {
-    /// The group version of an APIService, unless the server has it itself.
+    /// Parses an APIService; `None` if its group version is served locally.
     fn new(object: &Value) -> Option<Self> {
         let spec = &object["spec"];
         let service = spec.get("service").filter(|service| service.is_object())?;
@@ -119,7 +119,7 @@ impl Remote {
         })
     }
 
-    /// The path of its resources.
+    /// Returns the path of its resources.
     fn path(&self) -> String {
         format!("/apis/{}/{}", self.group, self.version)
     }
@@ -135,25 +135,25 @@ impl Remote {
         }
     }
 
-    /// Whether another version of it differs in what its server is, or where it is listed.
+    /// Whether the other value differs in anything but availability.
     fn is_other(&self, other: &Self) -> bool {
         Self { available: other.available, ..self.clone() } != *other
     }
 }
 
-/// The group versions that other servers have, by the names of their APIServices.
+/// Aggregated group versions by APIService name.
 type Remotes = BTreeMap<String, Arc<Remote>>;
 
-/// What is known of other servers.
+/// The state of API aggregation.
 #[derive(Debug)]
 pub(crate) struct Aggregator {
     client: Option<Arc<dyn ApiServiceClient>>,
     remotes: RwLock<Arc<Remotes>>,
-    /// What they say of themselves, by the names of their APIServices.
+    /// Discovery and OpenAPI documents by APIService name.
     documents: Mutex<BTreeMap<String, Arc<Documents>>>,
-    /// Those to be checked at once.
+    /// APIServices to check immediately.
     dirty: Mutex<BTreeSet<String>>,
-    /// Wakes the check.
+    /// Wakes up the availability checks.
     changed: Notify,
 }
 
@@ -172,7 +172,7 @@ impl Aggregator {
         }
     }
 
-    /// The same servers, reached by another client, and all to be checked at once.
+    /// Copies the state for another server with its own client; all servers are checked immediately.
     pub(crate) fn fork(&self, client: Option<Arc<dyn ApiServiceClient>>) -> Self {
         let remotes = self.remotes();
         Self {
@@ -188,7 +188,7 @@ impl Aggregator {
         Arc::clone(&self.remotes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The other server that has a group version.
+    /// Returns the extension server of a group version.
     pub(crate) fn find(&self, group: &str, version: &str) -> Option<Arc<Remote>> {
         let remotes = self.remotes();
         if remotes.is_empty() {
@@ -197,7 +197,7 @@ impl Aggregator {
         remotes.get(&format!("{version}.{group}")).cloned()
     }
 
-    /// The other server that answers at a path that is not that of a resource.
+    /// Returns the extension server for a non-resource path.
     pub(crate) fn find_route(&self, route: &Route) -> Option<Arc<Remote>> {
         match route {
             Route::GroupVersion(group, version) if !group.is_empty() => self.find(group, version),
@@ -209,14 +209,14 @@ impl Aggregator {
         }
     }
 
-    /// The group versions of other servers, with what is known of each.
+    /// Returns the aggregated group versions with their documents.
     pub(crate) fn versions(&self) -> Vec<RemoteVersion> {
         let documents = lock(&self.documents);
         let remotes = self.remotes();
         remotes.values().map(|remote| RemoteVersion::new(remote, documents.get(&remote.name))).collect()
     }
 
-    /// Has an APIService checked at once.
+    /// Schedules an immediate check of an APIService.
     fn mark_dirty(&self, name: &str) {
         lock(&self.dirty).insert(name.to_owned());
         self.changed.notify_one();

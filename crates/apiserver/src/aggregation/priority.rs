@@ -1,6 +1,6 @@
-//! Priorities of group versions, by which discovery lists them.
+//! Priorities of group versions, which determine their order in discovery.
 
-/// Group, version, and the priorities of both, of what is built in.
+/// Built-in group versions with the priorities of group and version.
 pub(super) const BUILT_IN: [(&str, &str, i64, i64); 21] = [
     ("", "v1", 18_000, 1),
     ("apps", "v1", 17_800, 15),
@@ -27,7 +27,7 @@ pub(super) const BUILT_IN: [(&str, &str, i64, i64); 21] = [
 /// Priorities of the group and the version of a custom resource.
 pub(super) const CUSTOM: (i64, i64) = (1_000, 100);
 
-/// The priority of a group that the server has itself. The group of APIServices comes before all others.
+/// Returns the priority of a local group. `apiregistration.k8s.io` precedes all others.
 pub(crate) fn group_priority(group: &str) -> i64 {
     if group == "apiregistration.k8s.io" {
         return i64::MAX;
@@ -35,7 +35,7 @@ pub(crate) fn group_priority(group: &str) -> i64 {
     BUILT_IN.iter().find(|(name, ..)| *name == group).map_or(CUSTOM.0, |(_, _, priority, _)| *priority)
 }
 
-/// The priority of a version, within its group, that the server has itself.
+/// Returns the priority of a local version within its group.
 pub(crate) fn version_priority(group: &str, version: &str) -> i64 {
     let built_in = BUILT_IN.iter().find(|(g, v, ..)| (*g, *v) == (group, version));
     built_in.map_or(CUSTOM.1, |(_, _, _, priority)| *priority)

@@ -1,4 +1,4 @@
-//! The APIServices of what the server has itself: built-in groups from the start, custom ones as long as they are served.
+//! APIServices of local group versions: built-in ones from the start, custom ones while served.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -14,16 +14,16 @@ use super::{
 };
 use crate::core::Core;
 
-/// Says of an APIService that the server keeps it.
+/// The label of APIServices that the server manages.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
-/// It is made when the server starts.
+/// Created when the server starts.
 const ON_START: &str = "onstart";
-/// It is kept as long as what it stands for is served.
+/// Kept in sync while the group version is served.
 const ALWAYS: &str = "true";
 
-/// Stands for the uid in a template.
+/// Placeholder of the uid in a template.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
-/// Stands for the time in a template.
+/// Placeholder of the time in a template.
 const TIME: &str = "2000-01-01T00:00:00Z";
 
 static TEMPLATES: LazyLock<Vec<(String, Template)>> = LazyLock::new(|| {
@@ -36,7 +36,7 @@ static TEMPLATES: LazyLock<Vec<(String, Template)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// An APIService as it rests in the store, with gaps for uid and time: starting a server copies bytes and parses nothing.
+/// Builds a stored APIService with gaps for uid and time: server start copies bytes and parses nothing.
 fn template(group: &str, version: &str, priorities: (i64, i64), managed: &str) -> Option<Template> {
     let mut spec = json!({
         "groupPriorityMinimum": priorities.0,
@@ -82,15 +82,15 @@ fn fill(core: &Core, template: &Template) -> Draft {
     template.fill(&[&core.environment.uid(), &core.environment.now_string()])
 }
 
-/// Makes the APIServices of built-in groups that are missing.
+/// Creates missing APIServices of built-in groups.
 pub(crate) fn populate(core: &Core) {
     for (name, template) in TEMPLATES.iter() {
-        // One that is there already is left as it is.
+        // An existing one is left unchanged.
         let _ = core.store.create(RESOURCE, name, fill(core, template));
     }
 }
 
-/// Makes the APIServices of custom groups that are served, and removes those of groups that are no longer.
+/// Creates APIServices of served custom groups, and deletes those of groups no longer served.
 pub(crate) fn register_custom(core: &Core) {
     let catalog = core.catalog();
     let mut wanted = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Who a request is from, and whether they may.
+//! Authenticates requests and authorizes actions.
 
 use http::{HeaderMap, header, request::Parts};
 use steersman_api::status::{ApiError, ApiResult};
@@ -6,7 +6,7 @@ use steersman_api::status::{ApiError, ApiResult};
 use super::{Attributes, Decision, User};
 use crate::core::Core;
 
-/// Authenticates a request: by its client certificate, by its bearer token, or as the user without credentials.
+/// Authenticates a request by its client certificate or bearer token, or as the anonymous user.
 pub(crate) fn authenticate(core: &Core, request: &Parts) -> ApiResult<User> {
     if let Some(authenticator) = &core.authenticator {
         return authenticator.authenticate(request);
@@ -23,7 +23,8 @@ pub(crate) fn authenticate(core: &Core, request: &Parts) -> ApiResult<User> {
     }
 }
 
-/// The bearer token of a request. An Authorization header of another kind counts as none, as with the real server.
+/// Returns the bearer token of a request.
+/// As in the real server, other Authorization headers are ignored.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let mut words = text.split(' ');
@@ -31,7 +32,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     words.next().filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
-/// Whether `user` may do what `attributes` say, and why; nothing is done, so the recorder is not told.
+/// Returns whether `user` is allowed the action, and why, without notifying the recorder.
 pub(crate) fn explain(core: &Core, user: &User, attributes: &Attributes<'_>) -> (bool, String) {
     if core.settings().allow_all {
         return (true, String::new());
@@ -42,7 +43,7 @@ pub(crate) fn explain(core: &Core, user: &User, attributes: &Attributes<'_>) -> 
     }
 }
 
-/// Asks the authorizer, and tells the recorder.
+/// Calls the authorizer and notifies the recorder.
 pub(crate) fn decide(core: &Core, user: &User, attributes: &Attributes<'_>) -> Decision {
     let decision =
         if core.settings().allow_all { Decision::Allow } else { core.authorizer.authorize(user, attributes) };
@@ -52,14 +53,14 @@ pub(crate) fn decide(core: &Core, user: &User, attributes: &Attributes<'_>) -> D
     decision
 }
 
-/// Tells the recorder of a request that is allowed whatever the authorizer says.
+/// Records a request that is allowed without calling the authorizer.
 pub(crate) fn allow(core: &Core, user: &User, attributes: &Attributes<'_>) {
     if let Some(recorder) = &core.recorder {
         recorder.record(user, attributes, true);
     }
 }
 
-/// Refuses what `user` may not do, and tells the recorder.
+/// Returns an error if `user` is not allowed the action, and notifies the recorder.
 pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes<'_>) -> ApiResult<()> {
     match decide(core, user, attributes) {
         Decision::Allow => Ok(()),
@@ -67,7 +68,7 @@ pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes<'_>) -
     }
 }
 
-/// The refusal of what `user` may not do.
+/// Returns the "forbidden" error of an action.
 pub(super) fn refuse(user: &User, a: &Attributes<'_>, reason: &str) -> ApiError {
     let mut text = describe(user, a);
     if !reason.is_empty() {
@@ -77,7 +78,7 @@ pub(super) fn refuse(user: &User, a: &Attributes<'_>, reason: &str) -> ApiError 
     ApiError::forbidden(a.group, a.resource, a.name, &text)
 }
 
-/// The denied action, as the API words it. Markup is escaped, since browsers may show the text.
+/// Describes the denied action as the API words it. HTML is escaped, as browsers may show the text.
 fn describe(user: &User, a: &Attributes<'_>) -> String {
     use steersman_api::status::quote;
     let name = quote(&user.name);

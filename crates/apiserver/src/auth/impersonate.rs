@@ -1,7 +1,8 @@
 //! Impersonation.
 //!
-//! The constrained modes come first: they ask for a right to impersonate this kind of user, and for a right to do what is
-//! asked in their name. The older mode, one right for everything, comes last. The first refusal is the one that is told.
+//! The constrained modes are tried first: they require the right to impersonate this kind of user and the right to
+//! perform the action on their behalf. The legacy mode, one right for all actions, is tried last. The first denial is
+//! the one reported.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +24,13 @@ const PREFIX: &str = "impersonate-";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 const NODE_PREFIX: &str = "system:node:";
 const NODES: &str = "system:nodes";
-/// Where a service account's token says which node its pod is on.
+/// The key of the node name in a service account token's extra attributes.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const AUTHENTICATION: &str = "authentication.k8s.io";
-/// From so many checks on, one for all is tried first.
+/// From this number of checks on, a single check for all is tried first.
 const MANY: usize = 4;
 
-/// The user as whom a request acts: the one of the headers if there are any and `user` may.
+/// Returns the effective user: the one in the impersonation headers, if present and allowed.
 pub(crate) fn impersonate(
     core: &Core,
     user: User,
@@ -53,7 +54,7 @@ pub(crate) fn impersonate(
     Err(first.unwrap_or_else(ApiError::unauthorized))
 }
 
-/// Reads the headers as they stand.
+/// Parses the impersonation headers.
 fn wanted(headers: &HeaderMap) -> ApiResult<Option<User>> {
     let texts =
         |name: &str| headers.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
@@ -90,17 +91,17 @@ fn wanted(headers: &HeaderMap) -> ApiResult<Option<User>> {
     )))
 }
 
-/// A way to impersonate.
+/// An impersonation mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// A service account acts as the node that it runs on.
+    /// A service account impersonates the node it runs on.
     AssociatedNode,
     /// Any node.
     ArbitraryNode,
     ServiceAccount,
     /// Any other user.
     UserInfo,
-    /// The older form: any user, for any request.
+    /// Unconstrained: any user, for any request.
     Legacy,
 }
 
@@ -122,7 +123,7 @@ impl Mode {
         self != Self::Legacy
     }
 
-    /// Whether this way leads to that user at all.
+    /// Whether this mode applies to the wanted user.
     fn fits(self, wanted: &User, requestor: &User) -> bool {
         let nothing_else = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = node_name(&wanted.name);
@@ -239,7 +240,7 @@ impl Mode {
     }
 }
 
-/// What the constrained modes don't take as further attributes.
+/// Returns why the constrained modes reject an extra attribute, if they do.
 fn odd_extra(key: &str, values: &[String]) -> Option<String> {
     if key.is_empty() {
         return Some("impersonating the empty string key in extra is not allowed".into());
@@ -253,7 +254,7 @@ fn odd_extra(key: &str, values: &[String]) -> Option<String> {
     None
 }
 
-/// Keys are a domain and a path.
+/// Checks that a key is a domain and a path.
 fn not_domain_prefixed(key: &str) -> Option<String> {
     let invalid = |why: &str| Some(format!("Invalid value: {}: {why}", quote(key)));
     let Some((domain, path)) = key.split_once('/').filter(|(_, path)| !path.is_empty()) else {
@@ -274,7 +275,7 @@ fn node_name(user: &str) -> Option<&str> {
     names::subdomain(name).is_empty().then_some(name)
 }
 
-/// Asks whether the requestor has a right, without a record: several ways are tried, and one is enough.
+/// Checks a right without recording it: several modes are tried, and one suffices.
 fn allow(core: &Core, requestor: &User, asked: &Attributes<'_>) -> ApiResult<()> {
     match core.authorizer.authorize(requestor, asked) {
         Decision::Allow => Ok(()),

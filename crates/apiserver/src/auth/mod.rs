@@ -1,4 +1,4 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization.
 
 mod decide;
 mod impersonate;
@@ -21,16 +21,16 @@ pub(crate) use steersman_api::user::{
     ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, account_groups, account_user, split_account,
 };
 
-/// What a request wants to do.
+/// The attributes of an action to authorize.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes<'a> {
-    /// API verb such as `list`, or the lower case HTTP method for other paths.
+    /// API verb such as `list`; for non-resource paths, the lowercase HTTP method.
     pub verb: &'a str,
     /// API group.
     pub group: &'a str,
     /// API version.
     pub version: &'a str,
-    /// Plural resource name; empty for other paths.
+    /// Plural resource name; empty for non-resource paths.
     pub resource: &'a str,
     /// Subresource, or empty.
     pub subresource: &'a str,
@@ -43,37 +43,37 @@ pub struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
-    /// Whether this is about a resource, and not about another path.
+    /// Whether this is a resource request.
     #[must_use]
     pub fn is_resource(&self) -> bool {
         !self.resource.is_empty()
     }
 }
 
-/// Finds out who asks, in place of the server itself.
+/// Authenticates requests, replacing the server's own authentication.
 pub trait Authenticator: Send + Sync + fmt::Debug {
-    /// The user behind a request, or a refusal.
+    /// Returns the user of a request.
     ///
     /// # Errors
-    /// Credentials that are there and wrong are refused.
+    /// If credentials are present but invalid.
     fn authenticate(&self, request: &Parts) -> ApiResult<User>;
 }
 
-/// An authorizer's answer.
+/// The decision of an authorizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Go ahead.
+    /// Allowed.
     Allow,
-    /// Refused, with a reason for people (possibly empty).
+    /// Denied, with a human-readable reason (possibly empty).
     Deny(String),
 }
 
-/// Decides who may do what.
+/// Authorizes actions.
 pub trait Authorizer: Send + Sync + fmt::Debug {
-    /// Whether `user` may do what `attributes` say.
+    /// Decides whether `user` is allowed the action.
     fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
 
-    /// Why they may, for access reviews. Default: no reason.
+    /// Returns why an action is allowed, for access reviews. Default: no reason.
     fn reason(&self, _user: &User, _attributes: &Attributes<'_>) -> String {
         String::new()
     }
@@ -89,7 +89,7 @@ impl Authorizer for AllowAll {
     }
 }
 
-/// Among the extensions of a request: its user may do everything, as the parts of a control plane that share the server's process
-/// may. Rights that a change of roles or a binding takes are judged all the same.
+/// Request extension: its user may do everything.
+/// For control plane components in the server's process. RBAC escalation checks still apply.
 #[derive(Debug, Clone, Copy)]
 pub struct Unrestricted;

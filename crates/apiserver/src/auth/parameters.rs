@@ -1,4 +1,4 @@
-//! Policies read parameters with the server's own rights, so only those who may read these may refer to them.
+//! Access to policy parameters: the server reads them with its own rights, so authors need them too.
 
 use serde_json::Value;
 
@@ -9,9 +9,9 @@ use crate::{call::Call, catalog::split_api_version};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// Judges the parameters of an admission policy, or of a binding of one, that is otherwise sound.
+/// Checks access to the parameters of an otherwise valid admission policy or binding.
 ///
-/// `object` is new, or a new version of `old`.
+/// `object` is new, or an update of `old`.
 pub(crate) fn check(call: &Call, object: &Value, old: Option<&Value>) -> Option<FieldError> {
     if call.resource.group != GROUP || call.user.is_in(MASTERS) || call.subresource.is_some() {
         return None;
@@ -74,7 +74,7 @@ fn binding(call: &Call, object: &Value, policies: &str) -> Option<FieldError> {
             field("kind")
         )
     } else if policies.starts_with("mutating") {
-        // The real server has the two the wrong way round here.
+        // The real server swaps the two here.
         format!("user {verb} does not have \"{user}\" permission on the object referenced by paramRef")
     } else {
         format!("user {user} does not have \"{verb}\" permission on the object referenced by paramRef")
@@ -82,7 +82,7 @@ fn binding(call: &Call, object: &Value, policies: &str) -> Option<FieldError> {
     Some(FieldError::forbidden("spec.paramRef", why))
 }
 
-/// What has to be readable: everything, unless it is known to be less.
+/// The parameters that must be readable: everything, unless narrowed.
 struct Target {
     group: String,
     version: String,
@@ -94,7 +94,7 @@ impl Target {
         Self { group: "*".into(), version: "*".into(), resource: "*".into() }
     }
 
-    /// The resource of a `paramKind`, and whether it is served.
+    /// Returns the resource of a `paramKind`, and whether it is served.
     fn of(call: &Call, kind: &Value) -> (Self, bool) {
         let text = |field: &str| kind[field].as_str().unwrap_or_default();
         let (group, version) = split_api_version(text("apiVersion"));
@@ -118,7 +118,7 @@ impl Target {
     }
 }
 
-/// A user as Go prints one.
+/// Formats a user as Go prints it.
 fn shown(user: &User) -> String {
     let pairs: Vec<String> =
         user.extra.iter().map(|(key, values)| format!("{key}:[{}]", values.join(" "))).collect();

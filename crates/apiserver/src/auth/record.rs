@@ -1,4 +1,4 @@
-//! A record of decisions, from which the least role that suffices can be told.
+//! Records authorization decisions, from which a minimal role can be derived.
 
 use std::{
     collections::BTreeMap,
@@ -8,24 +8,24 @@ use std::{
 
 use super::{Attributes, User};
 
-/// Is told of every decision about a request.
+/// Receives every authorization decision.
 pub trait Recorder: Send + Sync + fmt::Debug {
-    /// Takes a decision down. Called on the way of the request, so it must be quick.
+    /// Records a decision. Called while the request waits, so it must be fast.
     fn record(&self, user: &User, attributes: &Attributes<'_>, allowed: bool);
 }
 
-/// One request and whether it was allowed.
+/// A request and whether it was allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Access {
     /// The user's name.
     pub user: String,
     /// Whether it was allowed.
     pub allowed: bool,
-    /// API verb such as `list`, or the lower case HTTP method for other paths.
+    /// API verb such as `list`; for non-resource paths, the lowercase HTTP method.
     pub verb: String,
     /// API group.
     pub group: String,
-    /// Plural resource name; empty for other paths.
+    /// Plural resource name; empty for non-resource paths.
     pub resource: String,
     /// Subresource, or empty.
     pub subresource: String,
@@ -53,7 +53,7 @@ impl Access {
     }
 }
 
-/// Counts equal decisions, in memory.
+/// An in-memory recorder that counts equal decisions.
 #[derive(Debug)]
 pub struct AccessLog {
     counts: Mutex<BTreeMap<Access, u64>>,
@@ -67,21 +67,22 @@ impl Default for AccessLog {
 }
 
 impl AccessLog {
-    /// Remembers at most so many different decisions and leaves further ones out. Default: 100,000.
+    /// Limits the number of distinct decisions; further ones are dropped. Default: 100,000.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The decisions so far and how often each was made, ordered by user.
+    /// Returns the decisions so far and their counts, ordered by user.
     #[must_use]
     pub fn entries(&self) -> Vec<(Access, u64)> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().map(|(access, count)| (access.clone(), *count)).collect()
     }
 
-    /// What a user asked for and never got, in order. Looks at no decisions about others, as every request waits meanwhile.
+    /// Returns what a user was denied and never allowed, in order.
+    /// Only that user's decisions are scanned, as every request waits meanwhile.
     #[must_use]
     pub fn denied(&self, user: &str) -> Vec<Access> {
         let first = Access { user: user.to_owned(), ..Access::default() };
@@ -94,7 +95,7 @@ impl AccessLog {
             .collect()
     }
 
-    /// Forgets everything so far.
+    /// Removes all recorded decisions.
     pub fn clear(&self) {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -1,4 +1,4 @@
-//! Questions to the server that look like objects and are never stored.
+//! Access and token reviews: resources that are answered and never stored.
 
 use serde_json::{Value, json};
 
@@ -14,12 +14,12 @@ use crate::{
     call::{Call, Decoded},
 };
 
-/// Whether a resource holds questions.
+/// Whether a resource is a review.
 pub(crate) fn is_review(group: &str, plural: &str) -> bool {
     matches!(group, "authorization.k8s.io" | "authentication.k8s.io") && plural.ends_with("reviews")
 }
 
-/// Answers a question, in the version of the request.
+/// Answers a review, in the version of the request.
 pub(crate) fn answer(call: &Call, question: Decoded) -> ApiResult<Value> {
     let Decoded { object: mut review, emptied } = question;
     let plural = call.resource.plural.as_str();
@@ -47,7 +47,7 @@ pub(crate) fn answer(call: &Call, question: Decoded) -> ApiResult<Value> {
     Ok(review)
 }
 
-/// A user as reviews name them.
+/// Returns a user in the `UserInfo` format of reviews.
 pub(crate) fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name});
     if !user.uid.is_empty() {
@@ -62,7 +62,7 @@ pub(crate) fn user_info(user: &User) -> Value {
     info
 }
 
-/// Whose token it is.
+/// Answers a TokenReview.
 fn review_token(call: &Call, review: &Value) -> ApiResult<Value> {
     let given = object::text(review, &["spec", "token"]).unwrap_or_default();
     if given.is_empty() {
@@ -83,7 +83,7 @@ fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
 }
 
-/// What the caller may do in a namespace.
+/// Answers a SelfSubjectRulesReview: the rules of the caller in a namespace.
 fn rules(call: &Call, review: &Value) -> ApiResult<Value> {
     let namespace = object::text(review, &["spec", "namespace"]).unwrap_or_default();
     if namespace.is_empty() {
@@ -107,7 +107,7 @@ fn rules(call: &Call, review: &Value) -> ApiResult<Value> {
     Ok(status)
 }
 
-/// Answers whether a user may do something.
+/// Answers an access review.
 fn access(call: &Call, review: &Value) -> ApiResult<Value> {
     let spec = review.get("spec").cloned().unwrap_or_default();
     let own = call.resource.plural.starts_with("self");
@@ -148,14 +148,14 @@ fn user_of(spec: &Value) -> User {
     }
 }
 
-/// A review must name one action and a user.
+/// Validates a review: it must name one action and a user.
 fn check(call: &Call, review: &Value, spec: &Value, own: bool) -> ApiResult<()> {
     let mut errors = Vec::new();
     let (resource, path) = (
         spec.get("resourceAttributes").filter(|r| r.is_object()),
         spec.get("nonResourceAttributes").filter(|r| r.is_object()),
     );
-    // The attributes as the server's own type is printed, whose fields have no other names.
+    // The attributes as the server's internal Go type is printed, whose fields have no JSON names.
     let internal = |path: &Value| json!({"Path": path["path"].as_str().unwrap_or_default(), "Verb": path["verb"].as_str().unwrap_or_default()});
     match (resource, path) {
         (Some(_), Some(path)) => {
@@ -198,7 +198,7 @@ fn check(call: &Call, review: &Value, spec: &Value, own: bool) -> ApiResult<()> 
         }
     }
     if !errors.is_empty() {
-        // The kind is left out, as the real server leaves it out.
+        // The real server omits the kind too.
         return Err(ApiError::invalid_kind("authorization.k8s.io", "", "", errors));
     }
     if local && object::namespace(review) != call.namespace {

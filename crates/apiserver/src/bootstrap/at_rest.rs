@@ -1,7 +1,7 @@
-//! Objects that are the same in every cluster: roles, bindings, priority levels and flow schemas.
+//! Objects that are equal in every cluster: roles, bindings, priority levels and flow schemas.
 //!
-//! They are kept in the form in which they rest in the store, with gaps for what differs between clusters, so that starting a
-//! server copies bytes and parses nothing.
+//! They are kept in stored form, with gaps for what differs between clusters, so that server start copies bytes and
+//! parses nothing.
 
 use std::sync::LazyLock;
 
@@ -13,9 +13,9 @@ use steersman_api::{
 use crate::core::Core;
 
 const DATA: &str = include_str!("../../data/objects.tsv");
-/// Stands for the uid in the data file.
+/// Placeholder of the uid in the data file.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
-/// Stands for the time in the data file.
+/// Placeholder of the time in the data file.
 const TIME: &str = "2000-01-01T00:00:00Z";
 
 struct Object {
@@ -24,7 +24,7 @@ struct Object {
     template: Template,
 }
 
-// The file is part of the program; a test reads it.
+// The file is compiled into the program; a test parses it.
 static OBJECTS: LazyLock<Vec<Object>> = LazyLock::new(|| DATA.lines().filter_map(object).collect());
 
 fn object(line: &'static str) -> Option<Object> {
@@ -36,12 +36,12 @@ fn object(line: &'static str) -> Option<Object> {
     Some(Object { storage, key, template })
 }
 
-/// Makes the objects that are missing.
+/// Creates missing objects.
 pub(super) fn populate(core: &Core) {
     create(core, |_| true);
 }
 
-/// Makes an object anew, if it is one of these.
+/// Recreates an object, if it is one of these.
 pub(crate) fn recreate(core: &Core, storage: &str, key: &str) {
     create(core, |object| object.storage == storage && object.key == key);
 }
@@ -50,7 +50,7 @@ fn create(core: &Core, is_wanted: impl Fn(&Object) -> bool) {
     let now = core.environment.now_string();
     for object in OBJECTS.iter().filter(|object| is_wanted(object)) {
         let draft: Draft = object.template.fill(&[&core.environment.uid(), &now]);
-        // One that is there already is left as it is.
+        // An existing one is left unchanged.
         let _ = core.store.create(object.storage, object.key, draft);
     }
 }

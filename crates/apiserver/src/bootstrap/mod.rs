@@ -1,4 +1,4 @@
-//! The objects that every cluster starts with.
+//! Bootstrap objects: those that every new cluster contains.
 
 mod at_rest;
 
@@ -12,7 +12,7 @@ use crate::{aggregation, call::Call, catalog::Verb, core::Core, pipeline};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Classes of priority for what a cluster can't do without.
+/// The built-in priority classes, for critical pods.
 const PRIORITIES: [(&str, i64, &str); 2] = [
     (
         "system-node-critical",
@@ -26,11 +26,11 @@ const PRIORITIES: [(&str, i64, &str); 2] = [
     ),
 ];
 
-/// Where pods would find the API server, on the network of the nodes.
+/// The advertised address of the API server, on the node network.
 const ADDRESS: &str = "172.18.0.1";
 const PORT: u16 = 6443;
 
-/// Makes what is missing.
+/// Creates missing bootstrap objects.
 pub(crate) fn populate(core: &Arc<Core>) {
     at_rest::populate(core);
     aggregation::populate(core);
@@ -89,11 +89,11 @@ pub(crate) fn populate(core: &Arc<Core>) {
     );
 }
 
-/// Creates an object unless one of that name is there.
+/// Creates an object unless one with that name exists.
 fn ensure(core: &Arc<Core>, group: &str, version: &str, plural: &str, namespace: &str, object: &Value) {
     let catalog = core.catalog();
     let Some(resource) = catalog.find(group, version, plural) else { return };
     let call = Call::internal(Arc::clone(core), Arc::clone(resource), Verb::Create, namespace, None);
-    // An object that is there already is left as it is.
+    // An existing object is left unchanged.
     let _ = pipeline::create_now(&call, object.clone());
 }

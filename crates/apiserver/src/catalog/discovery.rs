@@ -1,4 +1,4 @@
-//! Discovery documents: the aggregated form (v2) and the older lists.
+//! Discovery documents: the aggregated format (v2) and the legacy lists.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,25 +13,25 @@ use crate::{
     openapi::Form,
 };
 
-/// Documents of one catalog, each made when first asked for.
+/// The documents of a catalog, each built on first use.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     core: Lazy,
     groups: Lazy,
-    /// OpenAPI documents by path and form.
+    /// OpenAPI documents by path and encoding.
     pub(crate) openapi: Mutex<BTreeMap<(String, Form), Bytes>>,
 }
 
-/// A group as it is listed.
+/// A group in discovery.
 struct ListedGroup<'a> {
     name: &'a str,
     versions: Vec<ListedVersion<'a>>,
 }
 
-/// A version as it is listed.
+/// A group version in discovery.
 enum ListedVersion<'a> {
     Own(&'a Version),
-    /// One that another server has.
+    /// Served by an extension API server.
     Remote(&'a RemoteVersion),
 }
 
@@ -45,7 +45,7 @@ impl ListedVersion<'_> {
 }
 
 impl Catalog {
-    /// All groups, those with the highest priority first, and so their versions.
+    /// Returns all groups and their versions, highest priority first.
     fn listed(&self) -> Vec<ListedGroup<'_>> {
         let own = self.groups().map(|(name, group)| ListedGroup {
             name,
@@ -86,7 +86,7 @@ impl Catalog {
         groups
     }
 
-    /// The aggregated document of `/api` or `/apis`.
+    /// Returns the aggregated document of `/api` or `/apis`.
     pub(crate) fn aggregated(&self, core: bool) -> Bytes {
         let lazy = if core { &self.documents.core } else { &self.documents.groups };
         lazy.get(|| {
@@ -102,7 +102,7 @@ impl Catalog {
         })
     }
 
-    /// The older `/apis`.
+    /// Returns the legacy document of `/apis`.
     pub(crate) fn group_list(&self) -> Value {
         let groups = self.listed();
         let groups: Vec<Value> =
@@ -110,7 +110,7 @@ impl Catalog {
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     }
 
-    /// `/apis/GROUP`.
+    /// Returns the document of `/apis/GROUP`.
     pub(crate) fn group_document(&self, name: &str) -> Option<Value> {
         let groups = self.listed();
         let mut value = group_value(groups.iter().find(|group| group.name == name && !name.is_empty())?);
@@ -119,7 +119,7 @@ impl Catalog {
         Some(value)
     }
 
-    /// `/api/v1` and `/apis/GROUP/VERSION`.
+    /// Returns the document of `/api/v1` or `/apis/GROUP/VERSION`.
     pub(crate) fn resource_list(&self, group: &str, version: &str) -> Option<Value> {
         let found = self.group(group)?.versions.iter().find(|v| v.name == version)?;
         let mut resources = Vec::new();
@@ -145,7 +145,7 @@ impl Catalog {
             "groupVersion": api_version(group, version),
             "resources": resources,
         });
-        // The core group's list is the older of the two and carries no apiVersion.
+        // The core group's list predates `apiVersion` and does not have it.
         if !group.is_empty() {
             document["apiVersion"] = "v1".into();
         }
@@ -177,7 +177,7 @@ fn legacy_resource(resource: &Resource) -> Value {
     if !resource.categories.is_empty() {
         value["categories"] = json!(resource.categories);
     }
-    // What is made up on the spot is not stored.
+    // Resources computed on request have no storage version.
     if resource.verbs.contains(&Verb::List) && resource.plural != "componentstatuses" {
         value["storageVersionHash"] = storage_version_hash(resource).into();
     }
@@ -203,7 +203,7 @@ fn aggregated_version(group: &str, version: &Version) -> Value {
     json!({"version": version.name, "resources": resources, "freshness": "Current"})
 }
 
-/// What another server said last. Of one that said nothing yet, no resources are known.
+/// Returns the last known resources of an extension server; none before its first response.
 fn remote_version(remote: &RemoteVersion) -> Value {
     let documents = &remote.documents;
     let freshness = if documents.is_current { "Current" } else { "Stale" };
@@ -244,7 +244,7 @@ fn aggregated_resource(group: &str, resource: &Resource) -> Value {
     value
 }
 
-/// Built-in resources leave out what is the same as where they are found.
+/// Built-in resources omit group and version if they equal those of the list.
 fn kind_of(resource: &Resource, group: &str, version: &str, kind: &str) -> Value {
     if !resource.custom && (group, version) == (resource.group.as_str(), resource.version.as_str()) {
         return json!({"group": "", "version": "", "kind": kind});
@@ -252,7 +252,7 @@ fn kind_of(resource: &Resource, group: &str, version: &str, kind: &str) -> Value
     json!({"group": group, "version": version, "kind": kind})
 }
 
-/// Tells clients when the stored form changes.
+/// Returns a hash by which clients detect changes of the storage version.
 fn storage_version_hash(resource: &Resource) -> String {
     use base64::Engine as _;
     use sha2::Digest as _;

@@ -1,4 +1,4 @@
-//! The catalog: built-in resources and those that custom resource definitions add.
+//! The catalog of served resources: built-in ones, custom ones and aggregated group versions.
 
 pub(crate) mod discovery;
 
@@ -16,65 +16,66 @@ use crate::aggregation::RemoteVersion;
 pub(crate) use steersman_api::group_version::{api_version, internal_package, split_api_version};
 pub use steersman_api::resource::{Group, Resource, Subresource, Verb, Version};
 
-/// An immutable picture of everything that is served. A new one replaces it when a definition or an APIService changes.
+/// An immutable snapshot of everything served.
+/// A new one replaces it when a definition or an APIService changes.
 #[derive(Debug)]
 pub struct Catalog {
     custom: BTreeMap<String, Group>,
-    /// What other servers have, which is listed and not to be found here.
+    /// Aggregated group versions; listed in discovery, but not found by lookups here.
     remote: Vec<RemoteVersion>,
     documents: discovery::Documents,
-    /// All resources by the table in which they are stored, made on first use.
+    /// All resources by storage name, built on first use.
     stored: OnceLock<HashMap<Arc<str>, Vec<Arc<Resource>>>>,
 }
 
 impl Catalog {
-    /// A catalog of the built-in resources, `custom` ones, and those of other servers.
+    /// Creates a catalog of the built-in resources, the `custom` ones and the aggregated group versions.
     pub(crate) fn new(custom: BTreeMap<String, Group>, remote: Vec<RemoteVersion>) -> Self {
         Self { custom, remote, documents: discovery::Documents::default(), stored: OnceLock::new() }
     }
 
-    /// The groups of custom resources.
+    /// Returns the groups of custom resources.
     pub(crate) fn custom_groups(&self) -> &BTreeMap<String, Group> {
         &self.custom
     }
 
-    /// The group versions of other servers.
+    /// Returns the group versions of extension API servers.
     pub(crate) fn remote(&self) -> &[RemoteVersion] {
         &self.remote
     }
 
-    /// The resource at a path.
+    /// Finds a resource by group, version and plural name.
     #[must_use]
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         let version = self.group(group)?.versions.iter().find(|v| v.name == version)?;
         version.resources.iter().find(|r| r.plural == plural)
     }
 
-    /// The resource of a kind.
+    /// Finds a resource by group, version and kind.
     #[must_use]
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let version = self.group(group)?.versions.iter().find(|v| v.name == version)?;
         version.resources.iter().find(|r| r.kind == kind)
     }
 
-    /// A group by its name.
+    /// Returns a group by name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&Group> {
         groups().iter().find(|(n, _)| n == name).map(|(_, g)| g).or_else(|| self.custom.get(name))
     }
 
-    /// All groups, in discovery order.
+    /// Iterates over all groups, in discovery order.
     pub fn groups(&self) -> impl Iterator<Item = (&str, &Group)> {
         let fixed = groups().iter().map(|(n, g)| (n.as_str(), g));
         fixed.chain(self.custom.iter().map(|(n, g)| (n.as_str(), g)))
     }
 
-    /// All resources in all versions.
+    /// Iterates over all resources in all versions.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups().flat_map(|(_, g)| g.versions.iter().flat_map(|v| v.resources.iter()))
     }
 
-    /// All resources whose objects are in one table of the store: the same in all versions.
+    /// Returns the resource in all its API versions, by storage name.
     pub(crate) fn stored_as(&self, storage: &str) -> &[Arc<Resource>] {
         let stored = self.stored.get_or_init(|| {
             let mut stored: HashMap<_, Vec<_>> = HashMap::new();
@@ -96,7 +97,7 @@ impl Catalog {
     }
 }
 
-/// A document that is made at most once per catalog.
+/// A document built at most once per catalog.
 #[derive(Debug, Default)]
 pub(crate) struct Lazy(OnceLock<Bytes>);
 

@@ -1,4 +1,4 @@
-//! What definitions have come to.
+//! State derived from the stored definitions.
 
 use std::{
     collections::BTreeMap,
@@ -7,18 +7,18 @@ use std::{
 
 use crate::catalog::Resource;
 
-/// The resources of a definition, one per version, with the generation that they come from.
+/// The resources of a definition, one per version, with the generation they were built from.
 pub(super) type Served = (i64, Vec<Arc<Resource>>);
 
-/// What has been derived from the stored definitions, by their names.
+/// Served resources by definition name.
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
     pub(super) served: Mutex<BTreeMap<String, Served>>,
 }
 
 impl Definitions {
-    /// The same definitions for another server, without those whose objects a webhook converts: it is asked by one server. Says
-    /// whether these are all.
+    /// Copies the definitions for another server, except those with a conversion webhook.
+    /// A conversion webhook is called by one server only. Returns whether none was left out.
     pub(crate) fn fork(&self) -> (Self, bool) {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let all = served.len();

@@ -1,4 +1,4 @@
-//! Custom resource definitions: what they must say, what they add to the catalog, and how their objects behave.
+//! Custom resource definitions: validation, names, catalog entries and the strategy of their objects.
 
 mod conversion;
 mod definitions;
@@ -30,12 +30,12 @@ use crate::{
     core::Core,
 };
 
-/// The store's table of definitions.
+/// The storage name of definitions.
 pub(crate) const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// Holds a definition until its objects are gone.
+/// The finalizer of a definition that still has objects.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Looks at one definition again: its conditions, what it serves, whether its end is near.
+/// Reconciles a definition: its conditions, the served resources, and its deletion.
 pub(crate) fn reconcile(core: &Arc<Core>, name: &str) {
     if let Some(entry) = core.store.get(RESOURCE, name) {
         let definition = entry.value();
@@ -49,7 +49,7 @@ pub(crate) fn reconcile(core: &Arc<Core>, name: &str) {
     aggregation::register_custom(core);
 }
 
-/// Names the conditions and puts the definition into service.
+/// Sets the accepted names and conditions of a definition.
 fn accept(core: &Arc<Core>, entry: &Entry, mut definition: Value) {
     let now = core.environment.now_string();
     let (names, conflict) = accepted_names(core, &definition);
@@ -81,7 +81,7 @@ fn accept(core: &Arc<Core>, entry: &Entry, mut definition: Value) {
     }
 }
 
-/// Stores what the server says of a definition.
+/// Stores the new status of a definition.
 fn write_status(core: &Arc<Core>, entry: &Entry, old: &Value, next: Value) {
     let catalog = core.catalog();
     if let Some(resource) = catalog.find_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition") {
@@ -89,7 +89,7 @@ fn write_status(core: &Arc<Core>, entry: &Entry, old: &Value, next: Value) {
     }
 }
 
-/// The names that a definition gets, each one that no other of its group has, and the last conflict.
+/// Returns the accepted names: those not used by other definitions of the group; and the last conflict.
 fn accepted_names(core: &Core, definition: &Value) -> (Value, Option<(&'static str, String)>) {
     let own = object::name(definition);
     let wanted = &definition["spec"]["names"];
@@ -148,7 +148,7 @@ fn accepted_names(core: &Core, definition: &Value) -> (Value, Option<(&'static s
     (names, conflict)
 }
 
-/// Removes the objects of a definition that is on its way out, and then the definition.
+/// Deletes the objects of a terminating definition, and then the definition.
 fn finish(core: &Arc<Core>, entry: &Entry, definition: &Value) {
     let storage = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let now = core.environment.now_string();
@@ -189,7 +189,7 @@ fn finish(core: &Arc<Core>, entry: &Entry, definition: &Value) {
     }
 }
 
-/// A definition that is deleted keeps its objects from being forgotten.
+/// Marks a definition as terminating, with a finalizer that keeps it until its objects are deleted.
 pub(crate) fn mark_terminating(object: &mut Value, now: &str) {
     if object::is_deleting(object) {
         return;
@@ -213,8 +213,7 @@ pub(crate) fn mark_terminating(object: &mut Value, now: &str) {
     );
 }
 
-/// Learns from a write: definitions are looked at again, and a definition that waits for its objects' end may have
-/// seen the last of them.
+/// Reconciles after a write: the written definition, or a terminating one that lost its last object.
 pub(crate) fn after_write(core: &Arc<Core>, resource: &Resource, object_name: &str) {
     if *resource.storage == *RESOURCE {
         reconcile(core, object_name);
@@ -230,7 +229,7 @@ pub(crate) fn after_write(core: &Arc<Core>, resource: &Resource, object_name: &s
     }
 }
 
-/// Derives the catalog from the stored definitions.
+/// Rebuilds the catalog from the stored definitions.
 pub(crate) fn rebuild(core: &Core) {
     let mut served = core.definitions.served.lock().unwrap_or_else(PoisonError::into_inner);
     let mut next = BTreeMap::new();
@@ -246,7 +245,7 @@ pub(crate) fn rebuild(core: &Core) {
         let resources = match served.get(entry.key()) {
             Some((known, resources)) if *known == generation => resources.clone(),
             previous => {
-                // A changed definition ends watches, so that clients see objects as they are now.
+                // A changed definition closes watches, so that clients see objects in their new form.
                 if previous.is_some() {
                     core.store.end_watches(entry.key());
                 }
@@ -272,11 +271,12 @@ pub(crate) fn rebuild(core: &Core) {
         group.versions.sort_by(|a, b| compare_versions(&b.name, &a.name));
     }
     *served = next;
-    // Under the lock: of two that do this, the later one sees the later state.
+    // Under the lock, so that the last of concurrent rebuilds sees the latest state.
     core.set_catalog(Catalog::new(groups, core.aggregator.versions()));
 }
 
-/// The served resources of a definition that has been so since a revision, one per version.
+/// Returns the served resources of a definition, one per version.
+/// `since` is the revision of its current form.
 fn resources(core: &Core, definition: &Value, since: u64) -> Vec<Arc<Resource>> {
     let spec = &definition["spec"];
     let names = &definition["status"]["acceptedNames"];
@@ -352,7 +352,7 @@ fn resources(core: &Core, definition: &Value, since: u64) -> Vec<Arc<Resource>> 
         .collect()
 }
 
-/// Nothing new is made of a definition that is on its way out.
+/// Rejects new objects of a terminating definition.
 pub(crate) fn check_not_terminating(core: &Core, resource: &Resource, name: &str) -> ApiResult<()> {
     let terminating = resource.custom
         && core.store.get(RESOURCE, &resource.qualified()).is_some_and(|definition| definition.is_deleting());

@@ -1,4 +1,4 @@
-//! How objects of a custom resource behave.
+//! The strategy of custom resources: defaulting, validation, conversion and columns.
 
 use std::{
     borrow::Cow,
@@ -27,7 +27,7 @@ use steersman_api::{
 use super::{Converter, version::compare_versions};
 use crate::catalog::split_api_version;
 
-/// One version of a definition, prepared.
+/// A version of a definition with its compiled schema.
 struct Version {
     name: String,
     source: Value,
@@ -37,11 +37,11 @@ struct Version {
     scale: Option<Scale>,
     columns: Vec<(Column, Option<Path>)>,
     selectable: Vec<(String, Vec<String>)>,
-    /// The warning that clients of the version get.
+    /// The deprecation warning for clients of this version.
     deprecation: Option<String>,
 }
 
-/// Where a Scale's parts are.
+/// The paths of the scale subresource.
 struct Scale {
     spec_replicas: String,
     status_replicas: String,
@@ -62,7 +62,7 @@ impl Scale {
         })
     }
 
-    /// Replicas must be counts, and the selector text.
+    /// Validates that replicas are non-negative integers and the selector is a string.
     fn check(&self, object: &Value, only_status: bool, errors: &mut Vec<FieldError>) {
         let paths = [(&self.spec_replicas, only_status), (&self.status_replicas, false)];
         for path in paths.into_iter().filter(|(_, is_skipped)| !is_skipped).map(|(path, _)| path) {
@@ -89,7 +89,7 @@ impl Scale {
     }
 }
 
-/// What is at a dotted path; an error if something on the way is no object.
+/// Returns the value at a dotted path; an error if a parent is not an object.
 fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
     let trimmed = path.strip_prefix('.').unwrap_or(path);
     let mut value = object;
@@ -124,7 +124,7 @@ pub(super) struct Custom {
     versions: Vec<Version>,
     storage: String,
     storage_api_version: String,
-    /// The revision of the store that brought the definition into this form.
+    /// The store revision at which the definition got its current form.
     since: u64,
     converter: Option<Converter>,
 }
@@ -177,7 +177,7 @@ impl Custom {
     }
 }
 
-/// The warning of a deprecated version: its own, or one that names the best version that is newer.
+/// Returns a version's deprecation warning: its own, or a default that names the best newer version.
 fn deprecation(spec: &Value, version: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if let Some(warning) = version["deprecationWarning"].as_str() {
@@ -196,7 +196,7 @@ fn deprecation(spec: &Value, version: &Value) -> String {
     better.map_or(warning.clone(), |better| format!("{warning}; use {group}/{better} {kind}"))
 }
 
-/// The component schemas that metadata is made of.
+/// Returns the component schemas of metadata.
 fn metadata_components() -> &'static Map<String, Value> {
     static COMPONENTS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
         let all = steersman_api::schema::definitions();
@@ -239,7 +239,7 @@ fn columns(list: &Value) -> Vec<(Column, Option<Path>)> {
     out
 }
 
-/// A JSON path as a list of keys and indices.
+/// Splits a JSON path into keys and indices.
 fn simple_path(path: &str) -> Vec<String> {
     let mut parts = Vec::new();
     for part in path.trim_start_matches('.').split('.') {
@@ -325,7 +325,7 @@ impl Strategy for Custom {
             let (_, name) = split_api_version(object::text(object, &["apiVersion"]).unwrap_or_default());
             self.version(name)
         };
-        // The version in which it was stored may be gone by now.
+        // The stored version may have been removed from the definition.
         if known(object).is_none() {
             object::ensure(object).insert("apiVersion".into(), self.storage_api_version.as_str().into());
         }
@@ -350,7 +350,7 @@ impl Strategy for Custom {
 
     fn coerce(&self, object: &mut Value) {
         let (_, name) = split_api_version(object::text(object, &["apiVersion"]).unwrap_or_default());
-        // What comes from another version may have more fields. Defaults are those of the version that is stored.
+        // An object from another version may have additional fields. Only the storage version is defaulted here.
         if let Some(version) = self.version(name) {
             version.schema.prune(object);
             if version.name == self.storage {
@@ -373,10 +373,10 @@ impl Strategy for Custom {
             return Ok(());
         }
         if hook.subresource == Some("status") {
-            // Nothing but the status moves.
+            // Only the status may change.
             let status = object::ensure(object).remove("status");
             let mut root = object::copy_without(old, &["metadata", "status"]);
-            // The record of who wrote what is the pipeline's.
+            // The pipeline updates managedFields.
             let metadata = old.get("metadata").map(|old| object::copy_without(old, &["managedFields"]));
             root.extend(metadata.map(|metadata| ("metadata".into(), Value::Object(metadata))));
             root.extend(status.map(|status| ("status".into(), status)));

@@ -1,8 +1,8 @@
-//! The order of versions.
+//! The priority order of API versions.
 
 use std::cmp::Ordering;
 
-/// Orders versions as the API prefers them: stable before beta before alpha, larger numbers first, other names last.
+/// Orders versions by API priority: GA, beta, alpha, higher numbers first, other names last.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

@@ -1,4 +1,4 @@
-//! What is kept of FlowSchemas: those that must be there, and whether the priority level of each is.
+//! Maintains FlowSchemas: recreates the mandatory objects and updates the `Dangling` condition.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use steersman_api::{
 use super::{CATCH_ALL, FLOW_SCHEMAS, PRIORITY_LEVELS};
 use crate::{bootstrap, conditions, core::Core};
 
-/// Objects of both kinds that are always there.
+/// Names of the mandatory objects of both kinds.
 const MANDATORY: [&str; 2] = ["exempt", CATCH_ALL];
-/// The manager of the conditions that are written here.
+/// The field manager of the conditions written here.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
-/// Takes over a change of what is stored, and keeps what the schemas say of their priority levels.
+/// Reconciles after a change of a FlowSchema or PriorityLevelConfiguration.
 pub(crate) fn learn(core: &Arc<Core>, storage: &str, key: &str) {
     if !matches!(storage, FLOW_SCHEMAS | PRIORITY_LEVELS) {
         return;
@@ -33,7 +33,8 @@ pub(crate) fn learn(core: &Arc<Core>, storage: &str, key: &str) {
     core.flow_control.forget(storage);
 }
 
-/// Writes whether the priority level of a schema is missing. A writer that is quicker has the schema looked at again.
+/// Updates a schema's condition that its priority level is missing.
+/// On a conflict, it is reconciled again.
 fn judge(core: &Core, entry: &Entry) {
     let old = entry.value();
     let level = object::text(&old, &["spec", "priorityLevelConfiguration", "name"]).unwrap_or_default();
@@ -55,7 +56,7 @@ fn judge(core: &Core, entry: &Entry) {
     }
 }
 
-/// Records the condition as applied by the server.
+/// Records the condition in managedFields as applied by the server.
 fn own(object: &mut Value, now: &str) {
     let api_version = object["apiVersion"].clone();
     let metadata = object::metadata(object);
@@ -63,7 +64,7 @@ fn own(object: &mut Value, now: &str) {
     let Some(managed) = managed.as_array_mut() else { return };
     managed.retain(|entry| entry["manager"] != MANAGER);
     let condition = json!({".": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:reason": {}, "f:status": {}, "f:type": {}});
-    // What is applied comes before what is updated.
+    // `Apply` entries precede `Update` entries.
     managed.insert(
         0,
         json!({

@@ -1,5 +1,6 @@
-//! Priority and fairness as far as clients see it: each request is classified by the stored FlowSchemas, and its answer names the
-//! FlowSchema and the PriorityLevelConfiguration. Nothing is queued by them.
+//! API Priority and Fairness, as far as clients can see it.
+//! Requests are classified by the stored FlowSchemas, and response headers name the FlowSchema and the
+//! PriorityLevelConfiguration. Requests are not queued.
 
 mod learn;
 
@@ -20,13 +21,13 @@ use crate::auth::{Attributes, User, split_account};
 const FLOW_SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const PRIORITY_LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
 const CATCH_ALL: &str = "catch-all";
-/// Subresources whose requests last as long as their clients want, which are not classified.
+/// Long-running subresources, which are not classified.
 const LONG_RUNNING: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
 
 const SCHEMA_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// How a request was classified: the uids of a FlowSchema and of its PriorityLevelConfiguration.
+/// The classification of a request: the uids of the FlowSchema and of its PriorityLevelConfiguration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flow {
     schema: HeaderValue,
@@ -34,24 +35,24 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Names both in the headers of an answer.
+    /// Adds both uids to the response headers.
     pub(crate) fn add_headers(self, headers: &mut HeaderMap) {
         headers.insert(SCHEMA_HEADER, self.schema);
         headers.insert(LEVEL_HEADER, self.level);
     }
 }
 
-/// The FlowSchemas in force.
+/// The active FlowSchemas.
 #[derive(Debug, Default)]
 pub(crate) struct FlowControl {
-    /// In the order in which they are tried. Made on first use, and anew after a change.
+    /// In matching order. Built on first use and after changes.
     schemas: RwLock<Option<Arc<[Schema]>>>,
 }
 
 #[derive(Debug)]
 struct Schema {
     flow: Flow,
-    /// Whether it takes requests that no schema does.
+    /// Whether it is the catch-all schema, which takes otherwise unmatched requests.
     is_catch_all: bool,
     rules: Vec<Rule>,
 }
@@ -113,12 +114,12 @@ struct PathRule {
 }
 
 impl FlowControl {
-    /// The same schemas for another server.
+    /// Copies the schemas for another server.
     pub(crate) fn fork(&self) -> Self {
         Self { schemas: RwLock::new(self.schemas.read().unwrap_or_else(PoisonError::into_inner).clone()) }
     }
 
-    /// The class of a request, which the first schema that takes it decides.
+    /// Classifies a request by the first matching schema.
     pub(crate) fn classify(&self, store: &Store, user: &User, asked: &Attributes<'_>) -> Option<Flow> {
         if LONG_RUNNING.contains(&asked.subresource) && asked.verb != "watch" {
             return None;
@@ -128,12 +129,12 @@ impl FlowControl {
             return find(schemas, user, asked);
         }
         drop(known);
-        // Read under the lock: a writer that comes in between waits, and then has them read again.
+        // Read under the lock: concurrent writers wait, and then have the schemas read again.
         let mut schemas = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
         find(schemas.get_or_insert_with(|| read(store)), user, asked)
     }
 
-    /// Reads the schemas again before the next request, if they changed.
+    /// Discards the schemas if they changed, to be read again for the next request.
     pub(crate) fn forget(&self, storage: &str) {
         if matches!(storage, FLOW_SCHEMAS | PRIORITY_LEVELS) {
             *self.schemas.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -147,7 +148,7 @@ fn find(schemas: &[Schema], user: &User, asked: &Attributes<'_>) -> Option<Flow>
     found.map(|schema| schema.flow.clone())
 }
 
-/// The schemas whose priority level is there, by their precedence.
+/// Returns the schemas with an existing priority level, by matching precedence.
 fn read(store: &Store) -> Arc<[Schema]> {
     let uid = |object: &Value| HeaderValue::from_str(object::meta_text(object, "uid")).ok();
     let levels = store.snapshot(PRIORITY_LEVELS, "", None).entries;
@@ -156,7 +157,7 @@ fn read(store: &Store) -> Arc<[Schema]> {
     let mut schemas = Vec::new();
     for entry in store.snapshot(FLOW_SCHEMAS, "", None).entries {
         let object = entry.value();
-        // Stored objects have been judged, so they can be read; one that can't takes no request.
+        // Stored objects were validated, so they parse; one that does not would match no request.
         let spec = Spec::deserialize(&object["spec"]).unwrap_or_default();
         let level = levels.get(spec.priority_level_configuration.name.as_str());
         if let (Some(level), Some(schema)) = (level, uid(&object)) {
@@ -167,12 +168,12 @@ fn read(store: &Store) -> Arc<[Schema]> {
             ));
         }
     }
-    // They come by name, which decides among equals.
+    // Snapshots are sorted by name, which breaks ties.
     schemas.sort_by_key(|(precedence, _)| *precedence);
     schemas.into_iter().map(|(_, schema)| schema).collect()
 }
 
-/// Whether a list has a text, or stands for all.
+/// Whether a list contains a string or a wildcard.
 fn has(list: &[String], text: &str) -> bool {
     matches!(list, [all] if all == "*") || list.iter().any(|item| item == text)
 }
@@ -225,7 +226,7 @@ impl PathRule {
     }
 }
 
-/// Whether a path is the one of a rule, or below it.
+/// Whether a path matches a rule's path or is below it.
 fn is_below(rule: &str, path: &str) -> bool {
     let prefix = rule.strip_suffix('*').unwrap_or(rule);
     let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
@@ -239,7 +240,7 @@ mod tests {
     use super::*;
     use crate::Server;
 
-    /// The name of the schema that takes a request.
+    /// Returns the name of the schema that a request is classified by.
     fn class(server: &Server, user: &User, asked: &Attributes<'_>) -> String {
         let store = server.store();
         let flow = FlowControl::default().classify(store, user, asked).expect("a class");

@@ -1,4 +1,4 @@
-//! Deletion: preconditions, grace, finalizers, propagation.
+//! Deletion: preconditions, grace periods, finalizers, propagation.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ const ATTEMPTS: usize = 32;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// `DeleteOptions`, from the body or else the query.
+/// `DeleteOptions`, from the body or else from the query.
 #[derive(Debug, Clone, Default)]
 struct DeleteOptions {
     grace: Option<i64>,
@@ -37,11 +37,11 @@ struct DeleteOptions {
     resource_version: Option<String>,
     propagation: Option<Propagation>,
     orphan: Option<bool>,
-    /// Whether admission has been asked already, about the eviction.
+    /// Whether admission was already called, for the eviction.
     is_admitted: bool,
 }
 
-/// Reads the options of a deletion. Where there is a body, those of the query count for nothing, not even that it is a dry run.
+/// Parses the options of a deletion. A body overrides all query options, including `dryRun`.
 fn options(call: Call, media: &str, body: &Bytes) -> ApiResult<(Call, DeleteOptions)> {
     if body.is_empty() {
         let o = &call.options;
@@ -89,7 +89,7 @@ fn options(call: Call, media: &str, body: &Bytes) -> ApiResult<(Call, DeleteOpti
     Ok((Call { write, ..call }, result))
 }
 
-/// Refuses a body that is no `DeleteOptions`.
+/// Rejects a body that is not a `DeleteOptions`.
 fn check_options(value: &Value) -> ApiResult<()> {
     if value.is_null() {
         return Ok(());
@@ -116,7 +116,7 @@ fn check_options(value: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// Jobs leave their pods behind unless told otherwise, which few expect.
+/// Warns that deleting a job leaves its pods behind by default, which few users expect.
 fn warn_of_orphans(call: &Call, options: &DeleteOptions, warnings: &mut Vec<String>) {
     if *call.resource.storage == *"jobs.batch" && options.propagation.is_none() && options.orphan.is_none() {
         warnings.push(
@@ -127,11 +127,11 @@ fn warn_of_orphans(call: &Call, options: &DeleteOptions, warnings: &mut Vec<Stri
     }
 }
 
-/// What a deletion came to.
+/// The result of a deletion.
 enum Outcome {
-    /// The object is gone; this was its last state.
+    /// The object was deleted; this was its last state.
     Gone(Written),
-    /// The object waits for finalizers or its grace period.
+    /// The object waits for finalizers or for the end of its grace period.
     Waiting(Written),
 }
 
@@ -172,7 +172,7 @@ pub(super) async fn delete(
     }
 }
 
-/// Kinds whose deletion answers with the object instead of a Status.
+/// Whether deleting this kind returns the object instead of a Status.
 fn returns_object(call: &Call) -> bool {
     let group = call.resource.group.as_str();
     !call.resource.custom
@@ -216,7 +216,7 @@ async fn delete_one(call: &Call, options: &DeleteOptions, warnings: &mut Vec<Str
         if let Some(outcome) = attempt(call, options, &entry, stored)? {
             if !call.write.dry_run {
                 call.core.learn(&call.resource, &call.name, &call.key());
-                // A removal has a revision of its own, which its last state does not show.
+                // A removal has its own revision, which the last state does not contain.
                 let store = &call.core.store;
                 store.sync().await.map_err(|error| ApiError::read_only(&error))?;
             }
@@ -231,7 +231,7 @@ fn check_preconditions(call: &Call, options: &DeleteOptions, stored: &Value) -> 
         let message = format!(
             "the {what} in the precondition ({given}) does not match the {what} in record ({actual}). The object might have been {why}"
         );
-        // The API names the kind where a resource is expected here.
+        // The API uses the kind in place of the resource here.
         let mut named = (*call.resource).clone();
         named.plural.clone_from(&named.kind);
         ApiError::conflict(&named, &call.name, &message)
@@ -250,7 +250,7 @@ fn check_preconditions(call: &Call, options: &DeleteOptions, stored: &Value) -> 
     Ok(())
 }
 
-/// One attempt; `None` if another write came in between.
+/// Attempts a deletion once; `None` if another write interfered.
 fn attempt(
     call: &Call,
     options: &DeleteOptions,
@@ -267,7 +267,7 @@ fn attempt(
     if object::is_deleting(&stored) {
         if let Some(pending) = pending_grace.filter(|p| *p > 0) {
             match asked {
-                // Grace can only become shorter.
+                // A grace period can only be shortened.
                 Some(asked) if asked < pending => graceful = Some(shorten(&mut next, pending, asked, now)),
                 _ => return Ok(Some(Outcome::Waiting(Written::Stored(Arc::clone(entry))))),
             }
@@ -348,7 +348,7 @@ fn shorten(object: &mut Value, pending: i64, asked: i64, now: Timestamp) -> i64 
     grace
 }
 
-/// The garbage collector learns what to do from finalizers.
+/// Sets the finalizers that tell the garbage collector how to propagate.
 fn set_collection_finalizers(call: &Call, options: &DeleteOptions, object: &mut Value) {
     if *call.resource.storage == *"events" {
         return;
@@ -382,7 +382,7 @@ fn set_collection_finalizers(call: &Call, options: &DeleteOptions, object: &mut 
     }
 }
 
-/// A namespace that is deleted says so in its phase.
+/// Sets the phase of a deleted namespace to `Terminating`.
 fn terminate_namespace(object: &mut Value, now: Timestamp) {
     if !object::is_deleting(object) {
         object::metadata(object).insert("deletionTimestamp".into(), seconds(now).into());
@@ -390,7 +390,7 @@ fn terminate_namespace(object: &mut Value, now: Timestamp) {
     object::child(object, "status").insert("phase".into(), "Terminating".into());
 }
 
-/// Deletes everything that a list would show.
+/// Deletes all objects that a list would return.
 pub(super) async fn collection(
     call: Call,
     media: &str,
@@ -404,9 +404,9 @@ pub(super) async fn collection(
     for entry in &page.entries {
         call = call.about(entry.namespace(), entry.name());
         match delete_one(&call, &options, warnings).await {
-            // The answer shows what was there, not what became of it.
+            // The response shows the objects before the deletion.
             Ok(_) => items.push(call.to_served(call.resource.read(entry)).await?),
-            // Another writer was first.
+            // Another writer deleted it first.
             Err(error) if error.code == StatusCode::NOT_FOUND => {}
             Err(error) => return Err(error),
         }
@@ -422,7 +422,7 @@ pub(super) async fn collection(
     Ok(json_response(StatusCode::OK, Body::whole(value.to_string())))
 }
 
-/// Evicts a pod, within its disruption budgets.
+/// Evicts a pod, if its disruption budgets allow it.
 pub(super) async fn evict(
     call: Call,
     media: &str,
@@ -450,7 +450,7 @@ pub(super) async fn evict(
     Ok(json_response(StatusCode::CREATED, Body::whole(status.to_string())))
 }
 
-/// Says in the status of a pod why it goes.
+/// Sets the `DisruptionTarget` condition of an evicted pod.
 fn announce_eviction(call: &Call) -> ApiResult<()> {
     for _ in 0..ATTEMPTS {
         let entry = call.stored()?;

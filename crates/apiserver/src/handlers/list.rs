@@ -1,4 +1,4 @@
-//! Lists: selectors, versions, pages.
+//! Lists: selectors, resourceVersion, pagination.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     render::{self, ListMeta},
 };
 
-/// What a list or a watch is restricted to.
+/// The selectors of a list or watch.
 #[derive(Debug, Clone)]
 pub(crate) struct Filter {
     pub(crate) labels: LabelSelector,
@@ -27,7 +27,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Reads the selectors of a request.
+    /// Parses the selectors of a request.
     pub(crate) fn of(call: &Call) -> ApiResult<Self> {
         let labels = LabelSelector::parse(&call.options.label_selector).map_err(ApiError::bad_request)?;
         let mut fields = FieldSelector::parse(&call.options.field_selector).map_err(ApiError::bad_request)?;
@@ -72,7 +72,7 @@ impl Filter {
     }
 }
 
-/// Key prefix of the objects in question.
+/// Returns the key prefix of the listed objects.
 pub(crate) fn prefix(call: &Call) -> String {
     match call.scope() {
         "" => String::new(),
@@ -115,7 +115,7 @@ impl Token {
     }
 }
 
-/// Judges the combination of version parameters and gives the version asked for.
+/// Validates the resourceVersion parameters and returns the requested revision.
 pub(crate) fn check_resource_version(call: &Call, get: bool) -> ApiResult<Option<u64>> {
     let text = call.options.resource_version.as_str();
     let revision = match text {
@@ -191,17 +191,17 @@ fn check_match(call: &Call) -> ApiResult<()> {
     }
 }
 
-/// A page of matching objects.
+/// One page of a list.
 pub(crate) struct Page {
     pub(crate) entries: Vec<Arc<Entry>>,
     pub(crate) meta: ListMeta,
 }
 
-/// Why there is no page.
+/// The reasons a page cannot be returned.
 pub(crate) enum PageError {
-    /// The request is refused.
+    /// The request is rejected.
     Refused(ApiError),
-    /// The revision of the continue token is too old. The token that goes on without one.
+    /// The revision of the continue token is too old. Contains a token to continue without a revision.
     Expired { continue_token: String },
 }
 
@@ -224,7 +224,7 @@ impl From<PageError> for ApiError {
     }
 }
 
-/// Reads the objects that a list asks for.
+/// Reads a page of a list.
 pub(crate) fn page(call: &Call) -> Result<Page, PageError> {
     let filter = Filter::of(call)?;
     let prefix = prefix(call);
@@ -258,8 +258,7 @@ pub(crate) fn page(call: &Call) -> Result<Page, PageError> {
         }
     };
     let total = entries.len();
-    // There are no pages where one object is asked for by name.
-    // There are none either where whatever is at hand will do.
+    // No pagination when a single object is requested by name, or when any version suffices (resourceVersion 0).
     let whatever = asked == Some(0) && options.continue_token.is_empty();
     let unlimited = options.limit == 0 || whatever || filter.fields.exact_name().is_some();
     let limit = if unlimited { usize::MAX } else { options.limit };
@@ -301,7 +300,7 @@ pub(super) async fn list(call: &Call) -> ApiResult<Response<Body>> {
         }
         Err(PageError::Refused(error)) => return Ok(render::error(&error)),
     };
-    // Nothing of the page has to be read for that, unless a webhook has to convert it first.
+    // Fail before reading any object, unless a webhook has to convert them first.
     if matches!(call.output, Output::Metadata(_)) && call.resource.strategy.converter().is_none() {
         return Err(not_one(call));
     }
@@ -323,7 +322,7 @@ pub(super) async fn list(call: &Call) -> ApiResult<Response<Body>> {
     Ok(json_response(StatusCode::OK, Body::whole(bytes)))
 }
 
-/// The refusal to write a list as if it were one object.
+/// Returns the error for a list requested in the form of a single object.
 fn not_one(call: &Call) -> ApiError {
     let what = call.resource.internal_type(&call.resource.list_kind);
     ApiError::new(
@@ -333,7 +332,7 @@ fn not_one(call: &Call) -> ApiError {
     )
 }
 
-/// The plain list, put together from stored bytes.
+/// Serializes a list from stored bytes.
 fn object_list(call: &Call, page: &Page) -> Vec<u8> {
     let size: usize = page.entries.iter().map(|e| e.length() + 1).sum();
     let mut out = Vec::with_capacity(size + 256);
@@ -344,13 +343,13 @@ fn object_list(call: &Call, page: &Page) -> Vec<u8> {
     })
     .to_string();
     out.extend_from_slice(head.trim_end_matches('}').as_bytes());
-    // `trim_end_matches` took the metadata's brace as well.
+    // `trim_end_matches` also removed the closing brace of the metadata.
     out.extend_from_slice(b"},\"items\":[");
     for (index, entry) in page.entries.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        // Items of typed lists do not repeat what the list's kind says already.
+        // Items of typed lists omit apiVersion and kind.
         if call.resource.custom { entry.write(&mut out) } else { entry.write_bare(&mut out) }
     }
     out.extend_from_slice(b"]}");

@@ -1,4 +1,4 @@
-//! One module per verb.
+//! Request handlers, one module per verb or subresource.
 
 mod binding;
 mod budget;
@@ -29,14 +29,14 @@ use crate::{
     write::Mode,
 };
 
-/// Leads a request to its verb.
+/// Dispatches a request by subresource and verb.
 pub(crate) async fn dispatch(
     call: Call,
     media: &str,
     body: Bytes,
     warnings: &mut Vec<String>,
 ) -> ApiResult<Response<Body>> {
-    // Writes are on the heap: their state is large, and every layer would move it for a read too.
+    // Box the futures of writes: their state is large, and reads would have to move it through every layer too.
     match (call.subresource_name(), call.verb) {
         ("scale", _) => Box::pin(scale::scale(&call, media, &body, warnings)).await,
         ("binding", Verb::Create) => Box::pin(binding::bind(&call, media, &body, warnings)).await,
@@ -56,12 +56,12 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// Whether a request is for the older resource of bindings, which has no objects.
+/// Whether a request targets the legacy `bindings` resource, which has no objects.
 fn is_binding(call: &Call) -> bool {
     call.resource.group.is_empty() && call.resource.plural == "bindings"
 }
 
-/// Refuses a write to one custom object that names none.
+/// Rejects a write to a single custom object without a name in the path.
 pub(crate) fn check_named(verb: Verb, media: &str) -> ApiResult<()> {
     match verb {
         Verb::Patch => patch::check_custom_media(media).and_then(|()| Err(nameless())),

@@ -1,4 +1,4 @@
-//! The four patch types.
+//! Patch requests of all four types.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub(super) const APPLY: &str = "application/apply-patch+yaml";
 #[derive(Debug)]
 pub(super) struct Patch {
     kind: Kind,
-    /// What is odd about the fields of the patch itself.
+    /// Field errors in the patch itself.
     complaints: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ enum Kind {
     Strategic(Value),
 }
 
-/// Refuses the types of patches that custom resources do not have.
+/// Rejects patch types that custom resources do not support.
 pub(super) fn check_custom_media(media: &str) -> ApiResult<()> {
     match media {
         JSON | MERGE | APPLY => Ok(()),
@@ -79,7 +79,7 @@ pub(super) async fn patch(
         Ok(patched)
     };
     let result = update::update(call, Mode::Patch, edit, warnings).await;
-    // Complaints are about the last attempt only, and are sent even if the object is refused.
+    // Only the errors of the last attempt are reported, even if the write itself fails.
     let complained = decode::complain(call, &complaints, warnings);
     let (written, _) = result?;
     complained?;
@@ -87,7 +87,7 @@ pub(super) async fn patch(
 }
 
 impl Patch {
-    /// Reads a patch of any type but apply.
+    /// Decodes a patch of any type but apply.
     pub(super) fn decode(call: &Call, media: &str, body: &Bytes) -> ApiResult<Self> {
         if call.options.force.is_some() {
             let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
@@ -141,7 +141,7 @@ impl Patch {
         Ok(Self { kind: Kind::Strategic(value), complaints })
     }
 
-    /// The patched document; `strategic` knows which lists to merge.
+    /// Applies the patch; `strategic` implements strategic merge patches.
     pub(super) fn apply(
         &self,
         current: &Value,
@@ -179,13 +179,13 @@ impl Patch {
         Ok(patched)
     }
 
-    /// Which decoder reads the patched document: a strategic merge patch is converted straight into the object, without JSON in
-    /// between.
+    /// Returns the decoder for the patched document.
+    /// Strategic merge patches convert directly to the object, not through JSON.
     pub(super) fn decoder(&self) -> Decoder {
         if matches!(self.kind, Kind::Strategic(_)) { Decoder::Conversion } else { Decoder::Json }
     }
 
-    /// What refusals quote: the patched document, or the patch if it is no JSON that is read.
+    /// Returns what errors quote: the patched document or, for a strategic merge patch, the patch.
     pub(super) fn quote(&self, patched: &Value) -> String {
         match &self.kind {
             Kind::Strategic(patch) => go_print(patch),
@@ -193,7 +193,7 @@ impl Patch {
         }
     }
 
-    /// Adds the complaints about a patched document to those about the patch, and refuses them where the client is strict.
+    /// Combines the field errors of patch and patched document, and rejects them under strict validation.
     pub(super) fn judge(
         &self,
         validation: FieldValidation,
@@ -208,22 +208,21 @@ impl Patch {
     }
 }
 
-/// The refusal of a patched document that can't be read.
+/// Returns the error for a patched document that cannot be decoded.
 pub(super) fn unreadable(quoted: String, why: impl Into<String>) -> ApiError {
     let error = FieldError::invalid("patch", quoted, why);
     ApiError::invalid_kind("", "", "", vec![error])
 }
 
-/// What a JSON patch sees of an object: the records of fields are put as the API shows them for those patches that may look at
-/// them.
+/// Returns the object as a JSON patch sees it, with `fieldsV1` unpacked if the patch might access it.
 fn seen<'v>(object: &'v Value, patch: &[u8]) -> Cow<'v, Value> {
     let looks = |place: &str| memmem::find(patch, place.as_bytes()).is_some();
-    // By name, by way of what holds them, or in another spelling.
+    // By name, through a parent, or with escapes.
     let may_look = ["managedFields", "\"/metadata\"", "\"\"", "\\", "~"].into_iter().any(looks);
     if may_look { apply::shown(object) } else { Cow::Borrowed(object) }
 }
 
-/// The words of Go's decoder for a document that should have been an object.
+/// Returns the error of Go's decoder for a document that should be an object.
 fn not_a_map(value: &Value) -> String {
     format!(
         "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -231,7 +230,7 @@ fn not_a_map(value: &Value) -> String {
     )
 }
 
-/// Judges the types of what a JSON patch holds.
+/// Validates the JSON types of the operations in a JSON patch.
 fn check_operations(operations: &Value) -> Result<(), String> {
     let list = match operations {
         Value::Array(list) => list,
@@ -260,7 +259,7 @@ fn check_operations(operations: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The patched object, and complaints about its fields.
+/// Returns the patched object and its field errors.
 fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Decoded, Vec<String>)> {
     let version = &call.resource.version;
     let mut patched =
@@ -276,10 +275,10 @@ fn apply_patch(call: &Call, patch: &Patch, current: &Value) -> ApiResult<(Decode
     Ok((Decoded { object: patched, emptied: found.emptied }, complaints))
 }
 
-/// What refusals of a patched object quote. Only they pay for it: the patch is applied once more.
+/// Returns what errors quote. Called only on errors, as it applies the patch once more.
 fn quoted(call: &Call, patch: &Patch, current: &Value) -> String {
     if let Kind::Strategic(patch) = &patch.kind {
-        // As it is after it has been applied.
+        // In the form that the merge leaves it in.
         let strategy = &call.resource.strategy;
         return go_print(&strategy.strategic_remains(&call.resource.version, current, patch));
     }
@@ -288,7 +287,7 @@ fn quoted(call: &Call, patch: &Patch, current: &Value) -> String {
     patch.quote(&patched)
 }
 
-/// A patched object that does not name its type has the one that it had.
+/// Restores apiVersion and kind if the patched object lacks them.
 fn keep_type(patched: &mut Value, current: &Value) {
     for field in ["kind", "apiVersion"] {
         if object::text(patched, &[field]).unwrap_or_default().is_empty() {
@@ -297,7 +296,7 @@ fn keep_type(patched: &mut Value, current: &Value) {
     }
 }
 
-/// The refusal of a strategic merge patch.
+/// Converts the error of a strategic merge patch.
 fn strategic_error(error: &StrategicError) -> ApiError {
     let message = error.to_string();
     match error {
@@ -309,7 +308,7 @@ fn strategic_error(error: &StrategicError) -> ApiError {
     }
 }
 
-/// A value as Go prints it.
+/// Formats a value as Go prints it.
 fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -327,7 +326,7 @@ fn go_print(value: &Value) -> String {
     }
 }
 
-/// A patch can't turn an object into another one.
+/// Checks that a patch does not change the object's identity.
 fn check_identity(
     call: &Call,
     quoted: impl FnOnce() -> String,
@@ -385,12 +384,12 @@ async fn apply(call: &Call, body: &Bytes, warnings: &mut Vec<String>) -> ApiResu
     answer(call, written, if created { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
-/// The merge of an applied configuration into whatever is there.
+/// Edit that applies a configuration to the current object.
 struct Applied<'a> {
     call: &'a Call,
     intent: &'a Value,
     repeated: Option<&'a str>,
-    /// Those about the last attempt.
+    /// The field errors of the last attempt.
     complaints: &'a mut Vec<String>,
 }
 
@@ -404,10 +403,10 @@ impl Edit for Applied<'_> {
     }
 }
 
-/// An applied configuration.
+/// A decoded apply configuration.
 pub(super) struct Intent {
     pub(super) object: Value,
-    /// What a strict decoder says of keys that it repeats.
+    /// The error of a strict decoder for duplicate keys.
     pub(super) repeated: Option<String>,
 }
 
@@ -418,7 +417,7 @@ impl Intent {
             return Err(ApiError::invalid_kind("meta.k8s.io", "PatchOptions", "", vec![error]));
         }
         let bad = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
-        // Nearly every client sends JSON, which is read much faster as what it is.
+        // Nearly all clients send JSON, which a JSON parser reads much faster.
         let (mut object, repeated) = match duplicates::parse(body, Shape::Any) {
             Ok((object, repeated)) => {
                 let judged = !repeated.is_empty() && call.write.field_validation != FieldValidation::Ignore;
@@ -436,7 +435,7 @@ impl Intent {
     }
 }
 
-/// The warning about repeated keys of a configuration that is not refused for them.
+/// Returns the warnings about duplicate keys; an error under strict validation.
 pub(super) fn judge_repeated(call: &Call, repeated: Option<&str>) -> ApiResult<Vec<String>> {
     match repeated {
         Some(why) if call.write.field_validation == FieldValidation::Strict => {

@@ -1,4 +1,4 @@
-//! Watches: a stream of frames, one per change.
+//! Watches: streams one frame per change.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -19,18 +19,19 @@ use steersman_api::{
 use super::list::{self, Filter};
 use crate::{call::Call, catalog::Resource, convert, core::Core, render};
 
-/// Idle watchers that asked for bookmarks hear one this often.
+/// Interval of bookmarks for idle watchers that requested them.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-/// And one more shortly before the end.
+/// Time before the end of a watch at which a last bookmark is sent.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// Shortest lifetime of a watch whose client names none; the longest is twice that.
+/// Minimum watch lifetime in seconds if the client sets no timeout; the maximum is twice that.
 const MIN_LIFETIME: u64 = 1800;
-/// Longest lifetime that a client is given, in seconds: a hundred years, which every clock can add to its time.
+/// Maximum watch lifetime in seconds: a hundred years.
+/// Does not overflow when added to the current time.
 const MAX_LIFETIME: u64 = 100 * 365 * 24 * 3600;
 
-/// Marks an answer whose body is the stream of a watch, each frame of it one event.
+/// Marks a response whose body is a watch stream with one event per frame.
 ///
-/// It is in the extensions of the answer, for servers that can also send events as messages, such as over a WebSocket.
+/// Set as a response extension, for servers that can also send events as messages, such as over a WebSocket.
 #[derive(Debug, Clone, Copy)]
 pub struct EventStream;
 
@@ -54,7 +55,7 @@ pub(super) async fn watch(call: &Call) -> ApiResult<Response<Body>> {
     let mut initial = Vec::new();
     let opened = match revision {
         Some(r) if r > 0 && !streaming => {
-            // A version from the future is waited for.
+            // A future version is waited for.
             store.follow(storage, r.min(store.revision())).map(|c| (c, r))
         }
         _ if from_now => Ok(store.snapshot_and_follow(storage, &prefix)).map(|(s, c)| (c, s.revision)),
@@ -163,13 +164,13 @@ fn error_frame(error: &ApiError) -> Bytes {
     text.into()
 }
 
-/// Writes events in the form that the client asked for.
+/// Encodes events in the requested format.
 struct Encoder {
     core: Arc<Core>,
     resource: Arc<Resource>,
     output: Output,
     include: Include,
-    /// Whether the next Table still has to explain its columns.
+    /// Whether the next Table includes the column definitions.
     header: bool,
 }
 
@@ -242,7 +243,7 @@ impl Encoder {
     }
 }
 
-/// An event with the metadata of an object, which are taken from its bytes as they stand.
+/// Encodes an event with metadata only, copied verbatim from the object's bytes.
 fn metadata_frame(kind: EventKind, entry: &Entry, revision: u64, version: Meta) -> Option<Bytes> {
     let (kind, object) = (kind.as_str(), render::partial_bytes(entry, revision, version)?);
     Some(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into())
@@ -253,11 +254,11 @@ struct Watch {
     filter: Filter,
     prefix: String,
     cursor: Cursor,
-    /// Changes up to here are known to the client.
+    /// The client has received all changes up to this revision.
     after: u64,
     ready: VecDeque<Bytes>,
     user: String,
-    /// Users whose watches end.
+    /// Announces users whose watches are closed.
     ended: broadcast::Receiver<Arc<str>>,
     ends: Instant,
     next_bookmark: Option<Instant>,
@@ -278,7 +279,7 @@ impl Watch {
                 Ok(Batch::Events(events)) => {
                     for event in events {
                         self.take(&event).await;
-                        // Nothing comes after a failure.
+                        // Nothing follows a failure.
                         if self.done {
                             break;
                         }
@@ -302,7 +303,7 @@ impl Watch {
         self.ready.push_back(error_frame(error));
     }
 
-    /// Waits for a change, a bookmark's time or the end.
+    /// Waits for a change, the next bookmark or the end.
     async fn wait(&mut self) {
         let bookmark = [self.next_bookmark, self.last_bookmark].into_iter().flatten().min();
         let wake = bookmark.map_or(self.ends, |b| b.min(self.ends));
@@ -322,7 +323,7 @@ impl Watch {
         }
     }
 
-    /// Turns a change into what this watcher sees of it.
+    /// Converts a change to what this watcher sees of it.
     async fn take(&mut self, event: &Event) {
         if event.revision <= self.after || !event.entry.key().starts_with(&self.prefix) {
             return;
@@ -332,7 +333,7 @@ impl Watch {
         let was = event.previous.as_ref().is_some_and(|p| self.filter.matches(p));
         let (kind, entry, shared) = match (was, is) {
             (false, false) => return,
-            // Shared by all watchers who see the change as it is.
+            // Encoded once for all watchers that see the event unchanged.
             (true, true) if event.kind == EventKind::Modified => (event.kind, &event.entry, Some(event)),
             (false, true) if event.kind == EventKind::Added => (event.kind, &event.entry, Some(event)),
             (true, false) if event.kind == EventKind::Deleted => (event.kind, &event.entry, Some(event)),

@@ -1,28 +1,28 @@
-//! The OpenAPI v2 document in its protobuf form, the only one in which `kubectl` reads it. It does so to check a `List` before
-//! it creates what is in it.
+//! The OpenAPI v2 document in protobuf, the only format in which `kubectl` reads it.
+//! `kubectl` does so to validate a `List` before it creates the items.
 
 use serde_json::Value;
 
-/// How a value is written.
+/// The encoding of a value.
 enum Kind {
     Text,
     Bool,
     Integer,
     Number,
-    /// Whatever it is, as text.
+    /// Any value, as a string.
     Any,
     Message(&'static Message),
-    /// Elements, each in a field of its own.
+    /// Elements, each in a separate field.
     Repeated(&'static Kind),
-    /// A message that has nothing but the value, in the field of this number.
+    /// A message with the value as its only field, which has this number.
     Wrapped(u32, &'static Kind),
-    /// A message that has pairs of a name and a value, in fields of this number.
+    /// A message with name-value pairs in fields of this number.
     Pairs(u32, &'static Kind),
-    /// One of several, by the value.
+    /// One of several encodings, selected by the value.
     Either(fn(&Value) -> &'static Kind),
 }
 
-/// The fields of an object, and the number of the field for those that are extensions.
+/// The fields of an object, and the field number of extensions.
 struct Message {
     fields: &'static [(&'static str, u32, Kind)],
     extensions: u32,
@@ -92,7 +92,7 @@ static RESPONSE: Message = Message {
     extensions: 5,
 };
 
-/// A parameter: of a body, or by where it stands.
+/// Selects the message for a parameter, by its location.
 fn parameter(value: &Value) -> &'static Kind {
     static IN_BODY: Kind = Wrapped(1, &Wrapped(1, &Kind::Message(&BODY)));
     static IN_HEADER: Kind = Wrapped(1, &Wrapped(2, &Wrapped(1, &Kind::Message(&PLACED))));
@@ -117,7 +117,7 @@ static BODY: Message = Message {
     extensions: 6,
 };
 
-/// Of a header or a path.
+/// A header or path parameter.
 static PLACED: Message = Message {
     fields: &[
         ("required", 1, Bool),
@@ -177,21 +177,21 @@ static SCHEMA: Message = Message {
     extensions: 31,
 };
 
-/// What further fields are, or whether there may be any.
+/// Selects the encoding of `additionalProperties`: a schema or a boolean.
 fn additional(value: &Value) -> &'static Kind {
     static WHETHER: Kind = Wrapped(2, &Bool);
     static WHAT: Kind = Wrapped(1, &Kind::Message(&SCHEMA));
     if value.is_boolean() { &WHETHER } else { &WHAT }
 }
 
-/// A document as protobuf.
+/// Encodes a document as protobuf.
 pub(super) fn encode(document: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     fields(&mut out, &DOCUMENT, document);
     out
 }
 
-/// The fields of an object. What the format has no place for is left out.
+/// Encodes the fields of an object. Fields without a number in the format are omitted.
 fn fields(out: &mut Vec<u8>, message: &Message, object: &Value) {
     for (name, value) in object.as_object().into_iter().flatten() {
         match message.fields.iter().find(|(known, ..)| known == name) {
@@ -202,7 +202,7 @@ fn fields(out: &mut Vec<u8>, message: &Message, object: &Value) {
     }
 }
 
-/// A value in a field; one that is not of its kind is left out.
+/// Encodes a value; values of the wrong type are omitted.
 fn field(out: &mut Vec<u8>, number: u32, kind: &Kind, value: &Value) {
     match kind {
         Text => {
@@ -252,7 +252,7 @@ fn pair(out: &mut Vec<u8>, number: u32, name: &str, kind: &Kind, value: &Value) 
     });
 }
 
-/// A message in a field.
+/// Encodes a nested message.
 fn nested(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
     let mut inner = Vec::new();
     write(&mut inner);

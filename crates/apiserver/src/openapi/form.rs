@@ -1,9 +1,9 @@
-//! Forms of OpenAPI documents.
+//! Encodings of OpenAPI documents.
 
-/// How a document is written.
+/// The encoding of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Form {
     Json,
-    /// Version 2 has this one besides.
+    /// Only for version 2.
     Protobuf,
 }

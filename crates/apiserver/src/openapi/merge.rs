@@ -1,4 +1,4 @@
-//! Documents of other servers within the one of version 2.
+//! Merges OpenAPI v2 documents of extension API servers into the server's own.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::aggregation::OldDocument;
 
-/// Adds the paths and definitions of another server. A definition whose name is taken by another one gets a new name.
+/// Adds paths and definitions of an extension server. Definitions with conflicting names are renamed.
 pub(super) fn merge(
     paths: &mut Map<String, Value>,
     definitions: &mut Map<String, Value>,
@@ -36,7 +36,7 @@ pub(super) fn merge(
     }
 }
 
-/// Whether two definitions say the same, whatever they say about it.
+/// Whether two definitions are equal apart from descriptions and defaults.
 fn same_but_words(a: &Value, b: &Value) -> bool {
     let is_word = |key: &String| matches!(key.as_str(), "description" | "default");
     match (a, b) {
@@ -54,7 +54,7 @@ fn same_but_words(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A part of a document with references to definitions by their new names.
+/// Updates references to renamed definitions.
 fn refer(node: &Value, renamed: &BTreeMap<String, String>) -> Value {
     const PREFIX: &str = "#/definitions/";
     match node {

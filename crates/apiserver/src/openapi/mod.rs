@@ -1,4 +1,4 @@
-//! OpenAPI: for version 3 an index and one document per group and version, for version 2 one document.
+//! OpenAPI: an index and one document per group version for v3, a single document for v2.
 
 mod binary;
 mod form;
@@ -14,7 +14,7 @@ pub(crate) use form::Form;
 
 use crate::catalog::{Catalog, Resource, Verb, api_version};
 
-/// The document at a path below `/openapi`. Other versions than the second are JSON whatever the form.
+/// Returns the document at a path below `/openapi`. Only v2 supports encodings other than JSON.
 pub(crate) fn document(catalog: &Catalog, path: &str, form: Form) -> Option<Bytes> {
     let path = path.trim_matches('/');
     let mut cache = catalog.documents().openapi.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -52,14 +52,14 @@ fn group_versions(catalog: &Catalog) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// What tells a document from a later one, for clients that ask again.
+/// Returns the ETag of a document.
 pub(crate) fn tag(document: &[u8]) -> String {
     let mut hash = Fingerprint::default();
     hash.feed(document);
     format!("\"{:016X}\"", hash.0)
 }
 
-/// FNV-1a: stable over versions and platforms, which the standard library's hasher is not.
+/// FNV-1a: stable across versions and platforms, unlike the standard library's hasher.
 struct Fingerprint(u64);
 
 impl Default for Fingerprint {
@@ -95,13 +95,13 @@ fn index(catalog: &Catalog) -> Value {
     json!({"paths": paths})
 }
 
-/// What the index says of the document of a group version, such as `apis/apps/v1`, so that clients can keep it.
+/// Returns the hash in the index for a group version such as `apis/apps/v1`, by which clients cache.
 pub(crate) fn hash(catalog: &Catalog, path: &str) -> Option<String> {
     let (_, group, version) = group_versions(catalog).into_iter().find(|(known, _, _)| known == path)?;
     Some(format!("{:016X}", fingerprint(catalog, &group, &version)))
 }
 
-/// Changes when the document does, so that clients can cache.
+/// Returns a fingerprint that changes with the document, for caching.
 fn fingerprint(catalog: &Catalog, group: &str, version: &str) -> u64 {
     let mut hash = Fingerprint::default();
     hash.feed(group.as_bytes());
@@ -148,7 +148,7 @@ fn definition_of(resource: &Resource) -> Option<&'static str> {
     schema::definition_name(&resource.group, &resource.version, &resource.kind)
 }
 
-/// Adds a built-in definition and everything that it refers to.
+/// Adds a built-in definition and everything it references.
 fn collect(name: &str, schemas: &mut Map<String, Value>) {
     let mut todo = vec![name.to_owned()];
     while let Some(name) = todo.pop() {
@@ -163,7 +163,7 @@ fn collect(name: &str, schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Lists the names that a schema refers to.
+/// Collects the names that a schema references.
 fn references(node: &Value, found: &mut Vec<String>) {
     match node {
         Value::Object(map) => {
@@ -177,7 +177,7 @@ fn references(node: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The name under which a custom resource's schema is published: the group reversed, the version and the kind.
+/// Returns the definition name of a custom resource: reversed group, version and kind.
 fn custom_name(resource: &Resource) -> String {
     let group: Vec<&str> = resource.group.split('.').rev().collect();
     format!("{}.{}.{}", group.join("."), resource.version, resource.kind)
@@ -224,7 +224,7 @@ fn custom_schemas(resource: &Resource, document: &Value, schemas: &mut Map<Strin
     name
 }
 
-/// The operations that clients look for: which kind is at a path, and which parameters it takes.
+/// Adds the operations that clients look up: the kind at a path and its parameters.
 fn add_paths(base: &str, resource: &Resource, definition: &str, paths: &mut Map<String, Value>) {
     let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
     let root = if resource.namespaced {

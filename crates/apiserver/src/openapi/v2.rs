@@ -1,4 +1,4 @@
-//! OpenAPI v2, which older clients read: one document with everything.
+//! OpenAPI v2 for older clients: one document for everything.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::catalog::{Catalog, Resource};
 
 const OLD_PREFIX: &str = "#/definitions/";
 
-/// The whole document.
+/// Builds the whole document.
 pub(super) fn document(catalog: &Catalog) -> Value {
     let (mut builtin, mut definitions, mut paths) = (Map::new(), Map::new(), Map::new());
     for (path, group, version) in group_versions(catalog) {
@@ -52,7 +52,7 @@ pub(super) fn document(catalog: &Catalog) -> Value {
     })
 }
 
-/// The definitions of a custom resource and its list.
+/// Adds the definitions of a custom resource and its list.
 fn custom(resource: &Resource, schema: &Value, definitions: &mut Map<String, Value>) -> String {
     let name = custom_name(resource);
     let said = |field: &str| words::of_every_kind(field).unwrap_or_default();
@@ -93,7 +93,7 @@ fn custom(resource: &Resource, schema: &Value, definitions: &mut Map<String, Val
     name
 }
 
-/// Leaves out what the old version has no words for. A part that can't be told in full is left open.
+/// Removes what OpenAPI v2 cannot express. A part that cannot be fully described accepts any value.
 fn simplify(mut schema: Value) -> Value {
     let Some(map) = schema.as_object_mut() else { return schema };
     for word in ["oneOf", "anyOf", "allOf", "not"] {
@@ -125,7 +125,7 @@ fn simplify(mut schema: Value) -> Value {
     schema
 }
 
-/// A built-in schema in the old form: references stand alone.
+/// Converts a built-in schema to v2: references have no siblings.
 fn old_schema(schema: Value) -> Value {
     match schema {
         Value::Object(map) => {
@@ -141,7 +141,7 @@ fn old_schema(schema: Value) -> Value {
                         }
                     }
                     ("oneOf" | "anyOf", _) => {
-                        // The one built-in choice is between a number and text.
+                        // The only built-in choice is int-or-string.
                         out.insert("type".into(), "string".into());
                     }
                     ("default", Value::Object(empty)) if empty.is_empty() => {}

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::Value;
 
-/// By the name of a definition: the description of the type under the empty name, and those of its fields.
+/// By definition name: the type's description under the empty name, and those of its fields.
 type Descriptions = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Parsed when a document is first asked for.
+/// Parsed when a document is first requested.
 static DESCRIBED: LazyLock<Descriptions> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/descriptions.json")).unwrap_or_default());
 
-/// Writes the descriptions of a type and of its fields into its schema.
+/// Adds the descriptions of a type and its fields to its schema.
 pub(super) fn describe(name: &str, schema: &mut Value) {
     let Some(described) = DESCRIBED.get(name) else { return };
     add(schema, described.get(""));
@@ -21,14 +21,14 @@ pub(super) fn describe(name: &str, schema: &mut Value) {
     }
 }
 
-/// The description that all kinds give of one of their common fields.
+/// Returns the description of a field common to all kinds.
 pub(super) fn of_every_kind(field: &str) -> Option<&'static str> {
     DESCRIBED.get("io.k8s.api.core.v1.Pod")?.get(field).map(String::as_str)
 }
 
 fn add(schema: &mut Value, description: Option<&String>) {
     let (Some(schema), Some(description)) = (schema.as_object_mut(), description) else { return };
-    // A reference has no room for anything beside it.
+    // A reference cannot have siblings.
     if let Some(reference) = schema.remove("$ref") {
         schema.insert("allOf".into(), serde_json::json!([{"$ref": reference}]));
     }

@@ -1,4 +1,4 @@
-//! Who may do what, asked through a client as operators ask.
+//! Authentication and authorization, tested through a client.
 
 use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
 
@@ -68,7 +68,7 @@ async fn rights_come_and_go_with_roles_and_bindings() {
     assert_eq!(ask(&server, By::User(jane()), &list, Value::Null).await.0, 200);
     assert_eq!(ask(&server, By::User(User::named("joe", [])), &list, Value::Null).await.0, 403);
     assert_eq!(ask(&server, By::User(jane()), "GET /api/v1/configmaps", Value::Null).await.0, 403);
-    // A changed role counts at once, and so does its absence, which the refusal names.
+    // A changed role takes effect immediately, and so does a deleted one, which the error names.
     let more = json!({"rules": [{"apiGroups": [""], "resources": ["*"], "verbs": ["get"]}]});
     assert_eq!(ask(&server, By::Admin, &format!("PATCH {ROLES}/r"), more).await.0, 200);
     assert_eq!(ask(&server, By::User(jane()), &list, Value::Null).await.0, 403);
@@ -106,7 +106,7 @@ async fn a_token_speaks_for_its_service_account_while_it_is_there() {
         me["status"]["userInfo"]["groups"],
         json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"])
     );
-    // A token of another account of the same name is no good.
+    // A token is not valid for a new account with the same name.
     assert_eq!(ask(&server, By::Admin, &format!("DELETE {accounts}/operator"), Value::Null).await.0, 200);
     assert_eq!(ask(&server, By::Token(&token), &format!("GET {MAPS}"), Value::Null).await.0, 401);
     assert_eq!(ask(&server, By::Admin, &format!("POST {accounts}"), made).await.0, 201);

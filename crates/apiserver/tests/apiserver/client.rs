@@ -84,7 +84,7 @@ async fn lists_come_in_consistent_pages() {
     let first = api.list(&ListParams::default().limit(3)).await.unwrap();
     assert_eq!(first.items.len(), 3);
     assert_eq!(first.metadata.remaining_item_count, Some(4));
-    // What happens in between does not show in later pages.
+    // Changes between two pages are not visible in later pages.
     api.delete("c4", &DeleteParams::default()).await.unwrap();
     api.create(&PostParams::default(), &config_map("c9")).await.unwrap();
     let mut names: Vec<String> = Vec::new();
@@ -266,7 +266,7 @@ async fn applied_fields_have_owners() {
     assert_eq!((cause.reason.as_str(), cause.field.as_str()), ("FieldManagerConflict", ".data.x"));
 
     api.patch("a", &two.force(), &intent(json!({"x": "2"}))).await.unwrap();
-    // What a manager no longer applies and no other manager owns goes away.
+    // Fields that a manager no longer applies and no other manager owns are removed.
     let left = api.patch("a", &one, &intent(json!({}))).await.unwrap();
     assert_eq!(left.data.unwrap(), BTreeMap::from([("x".into(), "2".into())]));
 }
@@ -304,7 +304,7 @@ async fn what_is_nested_too_deep_is_refused_and_all_else_can_be_read_again() {
     let refused = heaps.patch("two", &params, &Patch::Apply(heap("two", 100))).await.unwrap_err();
     let kube::Error::Api(status) = refused else { panic!("{refused}") };
     assert_eq!(status.code, 400, "{}", status.message);
-    // Neither step is deep by itself.
+    // Neither step is deep on its own.
     let deeper = json!([{"op": "add", "path": format!("/spec{}/b", "/a".repeat(90)), "value": nested(60)}]);
     let patch: Patch<()> = Patch::Json(serde_json::from_value(deeper).unwrap());
     let refused = heaps.patch("one", &PatchParams::default(), &patch).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Custom resources whose versions a webhook turns into each other.
+//! Custom resources with a conversion webhook.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,15 +12,15 @@ use tower_service::Service as _;
 const V1: &str = "/apis/example.com/v1/shops";
 const V2: &str = "/apis/example.com/v2/shops";
 
-/// Something done to an answer.
+/// A change that makes a response invalid.
 type Spoiling = fn(&mut Value);
 type Spoil = Arc<Mutex<Spoiling>>;
 
-/// Version 1 has an address `host:port`, version 2 has both apart.
+/// A conversion webhook: v1 has an address `host:port`, v2 has separate fields.
 #[derive(Clone, Default)]
 struct Hook {
     asked: Arc<Mutex<Vec<Value>>>,
-    /// What is done to answers.
+    /// Applied to every response.
     spoil: Option<Spoil>,
 }
 
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Hook {
 
 fn converted(mut object: Value, to: &str) -> Value {
     let (from, spec) = (object["apiVersion"].clone(), object["spec"].take());
-    // Objects need not be whole: it is asked about parts of them as well.
+    // Objects may be incomplete: partial ones are converted too.
     object["spec"] = match (from.as_str(), to) {
         (Some("example.com/v1"), "example.com/v2") => {
             let address = spec["address"].as_str().and_then(|address| address.split_once(':'));
@@ -73,7 +73,7 @@ impl WebhookClient for Hook {
 }
 
 impl Hook {
-    /// How many objects each question was about, since the last look.
+    /// The number of objects in each request since the last call.
     fn asked(&self) -> Vec<usize> {
         let asked = std::mem::take(&mut *self.asked.lock().unwrap());
         asked.iter().map(|request| request["objects"].as_array().unwrap().len()).collect()
@@ -150,7 +150,7 @@ async fn versions_are_read_and_written_by_way_of_the_webhook() {
         ask(&server, &format!("POST {V2}"), shop("v2", "a", json!({"host": "h", "port": "80"}))).await;
     assert_eq!((code, &made["spec"]), (201, &json!({"host": "h", "port": "80"})));
     assert_eq!((&made["apiVersion"], &made["metadata"]["generation"]), (&json!("example.com/v2"), &json!(1)));
-    // In the version that is stored, no webhook is called.
+    // Reads in the storage version do not call the webhook.
     hook.asked();
     let (_, read) = ask(&server, &format!("GET {V1}/a"), Value::Null).await;
     assert_eq!((&read["apiVersion"], &read["spec"]), (&json!("example.com/v1"), &json!({"address": "h:80"})));
@@ -165,7 +165,7 @@ async fn versions_are_read_and_written_by_way_of_the_webhook() {
     let (code, refused) = ask(&server, &format!("PATCH {V2}/a"), json!({"spec": {"port": "81000"}})).await;
     assert_eq!(code, 422);
     assert!(refused["message"].as_str().unwrap().contains("spec.port"), "{refused}");
-    // A list is one question, and so is a watch's every event.
+    // A list is one request, and so is each event of a watch.
     ask(&server, &format!("POST {V1}"), shop("v1", "b", json!({"address": "i:1"}))).await;
     hook.asked();
     let (_, list) = ask(&server, &format!("GET {V2}"), Value::Null).await;
@@ -173,7 +173,7 @@ async fn versions_are_read_and_written_by_way_of_the_webhook() {
     assert_eq!(hook.asked(), [2]);
     let (_, events) = ask(&server, &format!("GET {V2}?watch=true&timeoutSeconds=1"), Value::Null).await;
     assert_eq!(events[0]["object"]["spec"], json!({"host": "h", "port": "81"}));
-    // What is tried only is not stored.
+    // A dry run is not stored.
     let tried = json!({"spec": {"port": "9"}});
     let (_, tried) = ask(&server, &format!("PATCH {V2}/a?dryRun=All"), tried).await;
     assert_eq!(tried["spec"]["port"], "9");
@@ -188,7 +188,7 @@ async fn fields_keep_their_owners_in_all_versions() {
     let one = shop("v1", "a", json!({"address": "h:80"}));
     let (code, _) = ask(&server, &format!("PATCH {V1}/a?fieldManager=one"), one).await;
     assert_eq!(code, 201);
-    // Another manager does not touch what is the first one's, in whatever version.
+    // Another manager does not change the first one's fields, in any version.
     let two = shop("v2", "a", json!({"note": "n"}));
     let (code, applied) = ask(&server, &format!("PATCH {V2}/a?fieldManager=two"), two).await;
     assert_eq!(
@@ -224,7 +224,7 @@ async fn objects_stay_in_the_version_in_which_they_were_stored() {
     let (_, read) = ask(&server, &format!("GET {V2}/a"), Value::Null).await;
     assert_eq!(read["spec"], json!({"host": "h", "port": "80"}));
     assert_eq!(hook.asked(), [1]);
-    // With the next write they rest in the new one.
+    // The next write stores them in the new version.
     ask(&server, &format!("PATCH {V2}/a"), json!({"spec": {"note": "n"}})).await;
     hook.asked();
     let (_, read) = ask(&server, &format!("GET {V2}/a"), Value::Null).await;
@@ -285,7 +285,7 @@ async fn an_answer_need_not_be_an_object() {
     let hook = Hook { spoil: Some(Arc::clone(&spoil)), ..Hook::default() };
     let server = start(&hook).await;
     ask(&server, &format!("POST {V1}"), shop("v1", "a", json!({"address": "h:80"}))).await;
-    // The older questions do not tell which they are an answer to.
+    // v1beta1 responses need not contain the uid of the request.
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/shops.example.com";
     let older = json!({"spec": {"conversion": {"webhook": {"conversionReviewVersions": ["v1beta1"]}}}});
     let (code, answer) = ask(&server, &format!("PATCH {path}"), older).await;

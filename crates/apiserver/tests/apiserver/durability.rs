@@ -18,7 +18,7 @@ use tower_service::Service as _;
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-/// A journal that keeps what it has, or fails to, when the test says so.
+/// A journal that persists records, or fails to, when the test tells it to.
 #[derive(Clone, Debug, Default)]
 struct Manual {
     observer: Arc<OnceLock<JournalObserver>>,

@@ -1,4 +1,4 @@
-//! Health, metrics and the other pages that a server has of itself, and documents by their hashes.
+//! Health, metrics and debugging pages, and OpenAPI documents by hash.
 
 use http_body_util::BodyExt as _;
 use steersman_apiserver::Server;

@@ -1,4 +1,4 @@
-//! Policies that change what is written.
+//! Admission policies.
 
 use http::Request;
 use http_body_util::BodyExt as _;
@@ -30,7 +30,7 @@ fn steps(expression: &str) -> Value {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
-/// Puts a policy on ConfigMaps into force; `spec` goes over the usual one.
+/// Creates and binds a mutating policy for ConfigMaps; `spec` is merged over the default one.
 async fn enforce(server: &Server, name: &str, spec: Value) {
     let mut policy = json!({
         "reinvocationPolicy": "Never",
@@ -76,9 +76,9 @@ async fn writes_are_changed_in_order() {
     assert_eq!(code, 201, "{made}");
     assert_eq!(made["data"], json!({"k": "vv"}));
     assert_eq!(made["metadata"]["annotations"], json!({"x": "y", "a/b": "vv"}));
-    // Each change sees what those before it made.
+    // Each mutation sees the result of the previous ones.
     assert_eq!(made["metadata"]["labels"], json!({"l": "vvvv"}));
-    // Fields that a policy sets get no manager.
+    // Fields set by a policy have no manager.
     assert_eq!(made["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {".": {}, "f:k": {}}}));
     let (_, deleted) = ask(&server, &format!("DELETE {MAPS}/a"), Value::Null).await;
     assert_eq!(deleted["status"], "Success");
@@ -168,7 +168,7 @@ async fn custom_resources_are_merged_by_their_schema() {
     assert_eq!(made["spec"]["parts"], json!([{"name": "a", "size": 3}, {"name": "b", "size": 1}]));
 }
 
-/// Puts a policy that refuses ConfigMaps into force.
+/// Creates and binds a validating policy for ConfigMaps.
 async fn refuse(server: &Server, variables: Value, validations: &[Value]) {
     let spec = json!({
         "matchConstraints": {"resourceRules": [
@@ -180,7 +180,7 @@ async fn refuse(server: &Server, variables: Value, validations: &[Value]) {
     put_into_force(server, spec).await;
 }
 
-/// Puts a policy that refuses something into force.
+/// Creates and binds a validating policy.
 async fn put_into_force(server: &Server, spec: Value) {
     let policy = json!({"metadata": {"name": "p"}, "spec": spec});
     let (code, answer) = ask(server, &format!("POST {BASE}/validatingadmissionpolicies"), policy).await;
@@ -192,7 +192,7 @@ async fn put_into_force(server: &Server, spec: Value) {
     assert_eq!(code, 201, "{answer}");
 }
 
-/// What costs most of what a single expression may cost.
+/// Costs most of the limit of a single expression.
 const COSTLY: &str = "object.data.k.contains(object.data.k)";
 
 #[tokio::test]

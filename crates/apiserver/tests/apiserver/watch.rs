@@ -1,4 +1,4 @@
-//! What watchers see, whatever happens in between.
+//! Watches: a replayed watch always results in the listed state.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -93,7 +93,7 @@ async fn no_watcher_misses_or_reorders_anything() {
         tokio::task::yield_now().await;
     }
     writer.await.unwrap();
-    // A last object that every selector matches at one time or another ends all watches.
+    // A final object, which every selector matches at some point, ends all watches.
     for color in ["red", "blue"] {
         let end = json!({"metadata": {"name": "end", "labels": {"c": color}}});
         if color == "red" {
@@ -159,7 +159,7 @@ async fn watches_of_one_user_can_be_ended() {
     send(&service, "POST", PATH, json!({"metadata": {"name": "a"}})).await;
     let seen = bob.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(seen.starts_with(br#"{"type":"ADDED""#), "{seen:?}");
-    // What was there before the end may come.
+    // Events from before the end may still arrive.
     while ada.frame().await.is_some() {}
 }
 

@@ -7,16 +7,16 @@ use crate::{
     kind::Change,
 };
 
-/// Largest total size of a Secret's or a ConfigMap's data.
+/// Maximum total size of a Secret's or ConfigMap's data, in bytes.
 pub(super) const MAX_SIZE: usize = 1024 * 1024;
 
-/// The number of bytes that base64 text stands for.
+/// Returns the decoded length of a base64 string.
 pub(crate) fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     text.len() / 4 * 3 - text.bytes().rev().take_while(|c| *c == b'=').count().min(text.len() / 4 * 3)
 }
 
-/// Reports changes of an object that is marked as immutable.
+/// Reports changes of an object with `immutable: true`.
 pub(crate) fn immutable(change: Change<'_>, fields: &[&str], errors: &mut Errors) {
     if !change.old.flag("immutable") {
         return;

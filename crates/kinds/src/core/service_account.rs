@@ -16,7 +16,7 @@ pub(super) const KIND: Kind = Kind {
 
 struct ServiceAccount;
 
-/// Secrets of an account are in its namespace: nothing but their names is kept.
+/// Reduces references to secrets to their names, since they are in the same namespace.
 fn name_secrets(object: &mut Value) {
     for secret in object.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
         let name = secret.str("name");

@@ -1,4 +1,4 @@
-//! The account that a pod acts as, and the token for it.
+//! `ServiceAccount` admission: a pod's service account and its token volume.
 
 use serde_json::{Value, json};
 use steersman_api::{
@@ -14,10 +14,10 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const VOLUME: &str = "kube-api-access-";
 const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Seconds that a token is good for: an hour, and some for renewal.
+/// Lifetime of projected tokens in seconds: an hour, plus some time for renewal.
 const EXPIRATION: i64 = 3607;
 
-/// What a pod takes over from its account.
+/// The fields of a service account that apply to its pods.
 #[derive(Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Account {
@@ -30,7 +30,7 @@ struct Secret {
     name: Option<String>,
 }
 
-/// Gives a new pod its account.
+/// Sets the service account of a new pod.
 pub(super) fn admit(attempt: &Attempt<'_>, pod: &mut Value) -> ApiResult<()> {
     let call = attempt.call;
     let given = object::text(pod, &["spec", "serviceAccountName"]).unwrap_or_default().to_owned();
@@ -45,7 +45,7 @@ pub(super) fn admit(attempt: &Attempt<'_>, pod: &mut Value) -> ApiResult<()> {
     let key = object::key(call.scope(), &name);
     let account: Account = match call.core.store.get("serviceaccounts", &key) {
         Some(entry) => entry.part(),
-        // A controller makes this one for every namespace. There may be none here, or it may be on its way.
+        // A controller creates it in every namespace. It may be missing here or not be created yet.
         None if name == DEFAULT => Account::default(),
         None => {
             let why =
@@ -73,7 +73,7 @@ fn refuse(pod: &str, why: &str) -> ApiError {
     ApiError::forbidden("", "pods", pod, why)
 }
 
-/// Mounts a token where no container has something else in its place.
+/// Mounts a token volume, except where a container already mounts something at the path.
 fn mount_token(call: &Call, spec: &mut serde_json::Map<String, Value>) {
     let volumes = spec.get("volumes").and_then(Value::as_array);
     let existing = volumes

@@ -1,4 +1,4 @@
-//! What the classes of a pod add to it: priority, overhead and where it may run.
+//! Applies a pod's priority class and runtime class: priority, overhead and scheduling.
 
 use memchr::memmem;
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ use crate::{admission::Attempt, call::Call};
 
 const PRIORITIES: &str = "priorityclasses.scheduling.k8s.io";
 
-/// The class that counts where none is named, if there is one.
+/// Returns the global default priority class, if there is one.
 pub(in crate::admission) fn default_priority(call: &Call) -> Option<Value> {
     let snapshot = call.core.store.snapshot(PRIORITIES, "", None);
-    // Hardly ever is there one, and every new pod asks: only those are read that say so.
+    // Called for every new pod, and a default is rare: parse only entries that contain the field.
     let mark = b"\"globalDefault\":true";
     let likely = snapshot.entries.iter().filter(|entry| memmem::find(entry.outline(), mark).is_some());
     likely
@@ -23,7 +23,7 @@ pub(in crate::admission) fn default_priority(call: &Call) -> Option<Value> {
         .min_by_key(|class| class.get("value").and_then(Value::as_i64))
 }
 
-/// Gives a new pod the number that its class of priority stands for.
+/// Sets a new pod's priority from its priority class.
 pub(super) fn priority(attempt: &Attempt<'_>, pod: &mut Value) -> ApiResult<()> {
     let Attempt { call, name: pod_name, .. } = *attempt;
     let refuse = |why: String| ApiError::forbidden("", "pods", pod_name, &why);
@@ -57,7 +57,7 @@ pub(super) fn priority(attempt: &Attempt<'_>, pod: &mut Value) -> ApiResult<()> 
     Ok(())
 }
 
-/// Adds what a class of runtimes says about all of its pods.
+/// Applies the overhead and scheduling of the pod's runtime class.
 pub(super) fn runtime(attempt: &Attempt<'_>, pod: &mut Value) -> ApiResult<()> {
     let Attempt { call, name: pod_name, .. } = *attempt;
     let refuse = |why: String| ApiError::forbidden("", "pods", pod_name, &why);

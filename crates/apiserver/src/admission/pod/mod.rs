@@ -1,4 +1,4 @@
-//! What every cluster does to new pods: they get an account, a priority, and patience with nodes that fail.
+//! Built-in admission of pods: service account, priority, runtime class and default tolerations.
 
 mod account;
 mod class;
@@ -11,7 +11,7 @@ use super::{Attempt, Operation};
 
 pub(super) use class::default_priority;
 
-/// Changes or refuses a pod that is created or updated.
+/// Mutates or rejects a pod that is created or updated.
 pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Value) -> ApiResult<()> {
     let Attempt { call, operation, old, .. } = *attempt;
     if call.subresource.is_some() {
@@ -45,7 +45,7 @@ pub(super) fn mutate(attempt: &Attempt<'_>, object: &mut Value) -> ApiResult<()>
     Ok(())
 }
 
-/// Pods stay for five minutes on nodes that stop answering, unless they say otherwise.
+/// Adds the default tolerations: pods stay five minutes on nodes that are not ready or unreachable.
 fn tolerate_failing_nodes(spec: &mut Map<String, Value>) {
     const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
     let list = spec.entry("tolerations").or_insert_with(|| json!([]));

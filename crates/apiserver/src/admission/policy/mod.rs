@@ -1,4 +1,4 @@
-//! Policies of admission: expressions that refuse or change writes, put into force by bindings.
+//! Admission policies: CEL expressions that reject or mutate writes, activated by bindings.
 
 mod mutating;
 mod stored;
@@ -29,7 +29,7 @@ use crate::{
 use stored::{Action, Binding, Hook, Policy, Reference, Shelf};
 
 impl<A: Action> Shelf<A> {
-    /// The policies that may concern a call.
+    /// Returns the policies that may apply to a call.
     fn current(&self, call: &Call) -> Arc<[Hook<A>]> {
         if call.resource.group == EXEMPT {
             return Arc::from([]);
@@ -37,41 +37,41 @@ impl<A: Action> Shelf<A> {
         Arc::clone(&self.hooks.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether any policy may have to do with a write.
+    /// Whether any policy may match a write.
     fn concerns(&self, attempt: &Attempt<'_>) -> bool {
         self.current(attempt.call).iter().any(|hook| attempt.concerns(&hook.policy.constraints))
     }
 }
 
-/// Whether any policy may want to refuse a write.
+/// Whether any validating policy may match a write.
 pub(crate) fn validates(attempt: &Attempt<'_>) -> bool {
     attempt.call.core.policies.validating.concerns(attempt)
 }
 
-/// Whether any policy may want to change a write.
+/// Whether any mutating policy may match a write.
 pub(crate) fn mutates(attempt: &Attempt<'_>) -> bool {
     attempt.call.core.policies.mutating.concerns(attempt)
 }
 
-/// A policy that is to be carried out, once for each parameter of a binding.
+/// One evaluation of a policy: for one binding and one parameter.
 struct Invocation<'a, A> {
     policy: &'a Policy<A>,
     binding: &'a Binding,
-    /// The resource as which the policy wants to see the write.
+    /// The resource, in the API version that the policy wants.
     resource: Arc<Resource>,
     parameter: Value,
 }
 
-/// Why a write is not let pass.
+/// A policy's denial of a write.
 struct Denial<'a> {
     policy: &'a str,
     binding: Option<&'a Binding>,
     message: String,
-    /// The reason that is given to the client; empty for the usual one.
+    /// The reason returned to the client; empty for the default.
     reason: String,
 }
 
-/// What is to be carried out about a write, or what keeps it from being so where that is not ignored.
+/// Returns the invocations for a write, or the denials caused by errors that are not ignored.
 async fn invocations<'a, A: Action>(
     attempt: &Attempt<'_>,
     hooks: &'a [Hook<A>],
@@ -110,7 +110,7 @@ async fn invocations<'a, A: Action>(
     Ok(all)
 }
 
-/// The resource of a policy's parameters, where it takes any.
+/// Returns the resource of a policy's parameters, if it takes any.
 fn parameter_resource<A>(attempt: &Attempt<'_>, policy: &Policy<A>) -> Result<Option<Arc<Resource>>, String> {
     let Some((api_version, kind)) = &policy.parameter else { return Ok(None) };
     let (group, version) = split_api_version(api_version);
@@ -124,7 +124,7 @@ fn parameter_resource<A>(attempt: &Attempt<'_>, policy: &Policy<A>) -> Result<Op
     }
 }
 
-/// The parameters of a binding: one null where the policy takes none.
+/// Returns the parameters of a binding: a single null if the policy takes none.
 async fn parameters(
     attempt: &Attempt<'_>,
     resource: Option<&Resource>,
@@ -166,14 +166,14 @@ async fn parameters(
 }
 
 impl<'a, A> Invocation<'a, A> {
-    /// What the policy's expressions can name, with an object in the version in which the policy wants it.
+    /// Returns the variables of the policy's expressions. The object is in the version the policy wants.
     async fn scope(&self, attempt: &Attempt<'_>, object: &Value) -> ApiResult<Scope<'a>> {
         Ok(Scope {
             object: cel(object),
             old: cel(&attempt.converted(&self.resource, attempt.old).await?),
             request: cel(&attempt.about(&self.resource)),
             parameter: cel(&self.parameter),
-            // Conditions do not get to know it.
+            // Match conditions have no namespace object.
             namespace: Cel::Null,
             access: Access::new(attempt),
             variables: Variables::new(&self.policy.variables),
@@ -181,7 +181,7 @@ impl<'a, A> Invocation<'a, A> {
         })
     }
 
-    /// Whether the policy's conditions hold. Where that can't be told, the policy decides what it means.
+    /// Whether the match conditions are true; on an error, the failure policy decides.
     fn holds(&self, scope: &mut Scope<'_>) -> Result<bool, Denial<'a>> {
         match scope.holds(&self.policy.conditions) {
             Err(_) if self.policy.ignores_failure => Ok(false),
@@ -195,7 +195,7 @@ impl<'a, A> Invocation<'a, A> {
     }
 }
 
-/// The namespace of a write, as expressions see it.
+/// Returns the namespace object of a write for expressions.
 fn namespace(attempt: &Attempt<'_>) -> Cel {
     match attempt.call.scope() {
         "" => Cel::Null,

@@ -1,4 +1,4 @@
-//! MutatingAdmissionPolicies: expressions that change writes.
+//! MutatingAdmissionPolicy: expressions that mutate writes.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::admission::{
 /// The names of a policy, its binding and its parameter, with the parameter's namespace.
 type Key = [String; 4];
 
-/// The policies that may change a write.
+/// The policies that may mutate a write.
 pub(crate) struct Mutators<'a> {
     attempt: Attempt<'a>,
     hooks: Arc<[Hook<Mutating>]>,
@@ -42,10 +42,10 @@ impl<'a> Mutators<'a> {
         }
     }
 
-    /// Lets policies change an object; in a second round, those that asked for it. Returns whether other plugins should look at
-    /// it again.
+    /// Runs the policies on an object; in the second round, only those to be reinvoked.
+    /// Returns whether other plugins have to be called again.
     pub(crate) async fn run(&mut self, object: &mut Value) -> ApiResult<bool> {
-        // There is nothing to change about a deletion.
+        // Deletions have no object to mutate.
         if self.hooks.is_empty() || object.is_null() {
             return Ok(false);
         }
@@ -87,7 +87,8 @@ impl<'a> Mutators<'a> {
             attempt.adopt(view, object).await?;
         }
         if touched {
-            // Even those who changed something last are asked again: the real server does not tell a change from none.
+            // Even the policies that changed something last are reinvoked: the real server counts every run as a
+            // change.
             self.reinvocation.changed();
         }
         self.reinvocation.end(object);
@@ -95,7 +96,7 @@ impl<'a> Mutators<'a> {
     }
 }
 
-/// The refusal for all denials together.
+/// Combines all denials into one error.
 fn refuse(attempt: &Attempt<'_>, object: &Value, denials: Vec<Denial<'_>>) -> ApiError {
     let mut error = attempt.forbid(object, "");
     error.message.clear();
@@ -118,11 +119,11 @@ fn refuse(attempt: &Attempt<'_>, object: &Value, denials: Vec<Denial<'_>>) -> Ap
     error
 }
 
-/// Why a change is not made.
+/// The reasons a mutation fails.
 enum Failure {
-    /// The policy decides what that means.
+    /// The failure policy decides.
     Policy(String),
-    /// It is refused, whatever the policy.
+    /// The write is rejected regardless of the failure policy.
     Refusal(ApiError),
 }
 
@@ -139,7 +140,7 @@ impl<'a> Invocation<'a, Mutating> {
             .map(str::to_owned)
     }
 
-    /// Makes all changes of the policy. Says whether any of them could be made.
+    /// Applies all mutations of the policy. Returns whether any of them could be applied.
     fn change(
         &self,
         attempt: &Attempt<'_>,
@@ -166,13 +167,13 @@ impl<'a> Invocation<'a, Mutating> {
 }
 
 impl Mutation {
-    /// What the change makes of an object.
+    /// Returns the object with the mutation applied.
     fn make(&self, attempt: &Attempt<'_>, view: &View, scope: &mut Scope<'_>) -> Result<Value, Failure> {
         let changed = match self {
             Self::Apply(expression) => Self::apply(expression, attempt, view, scope)?,
             Self::Patch(expression) => Self::patch(expression, attempt, view, scope)?,
         };
-        // A typed object that is changed in another version than the request's does not find back on the real server.
+        // On the real server, converting back fails for typed objects mutated in another version than the request's.
         let (seen, own) = (&view.resource, &attempt.call.resource);
         if seen.strategy.typed() && seen.api_version() != own.api_version() {
             let (from, to) =
@@ -212,7 +213,7 @@ impl Mutation {
         let steps = steps(&scope.run(expression)?)?;
         let mut changed = match json_patch(&view.object, steps.to_string().as_bytes()) {
             Ok(changed) => changed,
-            // A test that does not hold is there to keep the patch from being applied.
+            // A failed test operation skips the patch without an error.
             Err(JsonPatchError::TestFailed(_)) => view.object.clone(),
             Err(why) => return Err(Failure::Policy(format!("JSON Patch: {why}"))),
         };
@@ -227,7 +228,7 @@ impl Mutation {
     }
 }
 
-/// What an expression made, as a configuration of an object.
+/// Converts an expression's result to an apply configuration.
 fn configuration(made: &Cel, object: &Value) -> Result<Value, String> {
     let Cel::Object(config) = made else {
         let found = made.type_name();
@@ -241,7 +242,7 @@ fn configuration(made: &Cel, object: &Value) -> Result<Value, String> {
     Ok(config)
 }
 
-/// Objects have to be of types that are named like the way to them.
+/// Checks that nested objects have types named after their path.
 fn check_names(object: &Object) -> Result<(), String> {
     let mut errors = Vec::new();
     find_misnamed(&Cel::Object(Arc::new(object.clone())), &object.name, &mut errors);
@@ -268,7 +269,7 @@ fn find_misnamed(value: &Cel, expected: &str, errors: &mut Vec<String>) {
     }
 }
 
-/// What an expression made, as a JSON patch.
+/// Converts an expression's result to a JSON patch.
 fn steps(made: &Cel) -> Result<Value, String> {
     let Cel::List(steps) = made else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".into());

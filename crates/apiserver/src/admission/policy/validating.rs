@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicies: expressions that refuse writes.
+//! ValidatingAdmissionPolicy: expressions that reject writes.
 
 use http::StatusCode;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::admission::{
     expression::{Access, Budget, LIMIT, OUT_OF_BUDGET},
 };
 
-/// Lets policies refuse an object, which is in the version of the request and null for a deletion. Gives their warnings.
+/// Runs the policies on an object in the version of the request, null for a deletion. Returns warnings.
 pub(crate) async fn validate(
     attempt: Attempt<'_>,
     object: &Value,
@@ -69,7 +69,7 @@ fn refuse(attempt: &Attempt<'_>, object: &Value, denial: &Denial<'_>) -> ApiErro
 }
 
 impl<'a> Invocation<'a, Validating> {
-    /// What the policy has against a write.
+    /// Returns the denials of one policy invocation.
     async fn judge(&self, attempt: &Attempt<'_>, object: &Value) -> ApiResult<Vec<Denial<'a>>> {
         let object = attempt.converted(&self.resource, Some(object)).await?;
         let mut scope = self.scope(attempt, &object).await?;
@@ -85,7 +85,7 @@ impl<'a> Invocation<'a, Validating> {
         let mut results = Vec::with_capacity(validations.len());
         for validation in validations {
             let result = scope.run(&validation.expression);
-            // What was found before does not count any more.
+            // An exhausted budget discards earlier results.
             if let Err(why) = &result
                 && scope.is_spent()
             {
@@ -96,7 +96,7 @@ impl<'a> Invocation<'a, Validating> {
         if results.iter().all(|result| matches!(result, Ok(Cel::Bool(true)))) {
             return Ok(Vec::new());
         }
-        // Messages come out of what is left, all of them.
+        // All messages share the remaining budget.
         scope.begin(scope.budget);
         scope.access = Access::none();
         let told = |validation: &Validation| Some(scope.run(validation.message_expression.as_ref()?));
@@ -120,11 +120,11 @@ impl<'a> Invocation<'a, Validating> {
 }
 
 impl Validation {
-    /// The message of a denial, by what its expression gave.
+    /// Returns the message of a denial, given the result of its message expression.
     fn message(&self, told: Option<&Cel>) -> String {
         if let Some(Cel::String(told)) = told {
             let told = told.trim();
-            // What is no line of text, or too long, is no message.
+            // Multi-line, empty and overly long results are ignored.
             if !told.is_empty() && !told.contains('\n') && told.len() <= 5 * 1024 {
                 return told.to_owned();
             }

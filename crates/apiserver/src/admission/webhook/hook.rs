@@ -1,4 +1,4 @@
-//! One webhook of a configuration: what it wants to hear of.
+//! A single webhook of a configuration: match constraints, conditions and client.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::admission::{
     expression::{Compiler, Expression},
 };
 
-/// A webhook, ready to be asked.
+/// A webhook with its compiled match conditions.
 #[derive(Debug)]
 pub(super) struct Hook {
     pub(super) name: String,
@@ -19,13 +19,13 @@ pub(super) struct Hook {
     pub(super) side_effects: bool,
     pub(super) timeout: Duration,
     pub(super) reinvocable: bool,
-    /// The first known version of the questions, `v1` or `v1beta1`.
+    /// The first supported review version, `v1` or `v1beta1`.
     pub(super) version: Option<&'static str>,
     pub(super) conditions: Vec<Expression>,
     pub(super) constraints: Constraints,
 }
 
-/// Where a webhook is, as its configuration says.
+/// The client configuration of a webhook.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) url: Option<String>,

@@ -1,4 +1,4 @@
-//! Webhooks that change or refuse writes.
+//! Mutating and validating webhooks.
 
 mod client;
 mod hook;
@@ -34,15 +34,15 @@ use hook::Hook;
 use review::Answer;
 use stored::current;
 
-/// Configurations of admission are exempt from it, so that a wrong one can be repaired.
+/// Admission configurations are exempt from webhooks, so that a wrong one can be repaired.
 pub(in crate::admission) const EXEMPT: &str = "admissionregistration.k8s.io";
 
-/// Whether any hook may want to refuse a write.
+/// Whether any validating webhook may match a write.
 pub(crate) fn validates(attempt: &Attempt<'_>) -> bool {
     concerns(&attempt.call.core.webhooks.validating, attempt)
 }
 
-/// Whether any hook may want to change a write.
+/// Whether any mutating webhook may match a write.
 pub(crate) fn mutates(attempt: &Attempt<'_>) -> bool {
     concerns(&attempt.call.core.webhooks.mutating, attempt)
 }
@@ -52,13 +52,13 @@ fn concerns(hooks: &RwLock<Arc<[Hook]>>, attempt: &Attempt<'_>) -> bool {
         && current(hooks).iter().any(|hook| attempt.concerns(&hook.constraints))
 }
 
-/// Why a hook's answer does not let a write pass.
+/// The reasons a webhook does not admit a write.
 enum Failure {
-    /// There is no answer, which the hook's policy may ignore.
+    /// The call failed; the failure policy decides.
     Call(String),
-    /// It is refused, whatever the policy.
+    /// The write is rejected regardless of the failure policy.
     Refusal(ApiError),
-    /// The hook is left out, of which the client is warned.
+    /// The webhook was skipped, with a warning for the client.
     Skipped(String),
 }
 
@@ -68,7 +68,7 @@ impl From<ApiError> for Failure {
     }
 }
 
-/// The hooks that may change a write.
+/// The webhooks that may mutate a write.
 pub(crate) struct Mutators<'a> {
     attempt: Attempt<'a>,
     hooks: Arc<[Hook]>,
@@ -83,8 +83,8 @@ impl<'a> Mutators<'a> {
         Self { attempt, hooks, reinvocation: Reinvocation::default() }
     }
 
-    /// Lets hooks change an object; in a second round, those that asked for it. Gives their warnings, and whether anything
-    /// changed, so that other plugins have to be called again.
+    /// Calls the webhooks with an object; in the second round, only those to be reinvoked.
+    /// Collects warnings, and returns whether the object changed, so that other plugins have to be called again.
     pub(crate) async fn run(&mut self, object: &mut Value, warnings: &mut Vec<String>) -> ApiResult<bool> {
         if self.hooks.is_empty() {
             return Ok(false);
@@ -109,7 +109,8 @@ impl<'a> Mutators<'a> {
     }
 }
 
-/// Lets hooks refuse an object, which is in the version of the request and null for a deletion. Gives their warnings.
+/// Calls the webhooks with an object in the version of the request, null for a deletion.
+/// Returns warnings.
 pub(crate) async fn validate(
     attempt: Attempt<'_>,
     object: &Value,
@@ -136,7 +137,7 @@ pub(crate) async fn validate(
 }
 
 impl Attempt<'_> {
-    /// As which resource a hook wants to hear of this write, if at all.
+    /// Returns the resource, in the API version a webhook wants; `None` if it does not match this write.
     async fn wants(&self, hook: &Hook, object: &Value) -> ApiResult<Option<Arc<Resource>>> {
         let Some(resource) = self.matches(&hook.constraints, object)? else { return Ok(None) };
         if !hook.conditions.is_empty() {
@@ -162,7 +163,7 @@ impl Attempt<'_> {
         Ok(Some(resource))
     }
 
-    /// Asks a hook, and gives its answer once it is sound.
+    /// Calls a webhook and validates its response.
     async fn ask(
         &self,
         hook: &Hook,
@@ -197,7 +198,7 @@ impl Attempt<'_> {
         Answer::read(&answer, version, &uid, mutating).map_err(Failure::Call)
     }
 
-    /// What becomes of a failure by the hook's policy.
+    /// Applies the webhook's failure policy.
     fn judge(hook: &Hook, failure: Failure, warnings: &mut Vec<String>) -> ApiResult<()> {
         match failure {
             Failure::Refusal(error) => Err(error),
@@ -213,7 +214,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Lets a hook change the object. Says whether it did, nothing if it was not asked.
+    /// Calls a mutating webhook. Returns whether it changed the object; `None` if it was not called.
     async fn mutate(
         &self,
         hook: &Hook,
@@ -254,7 +255,7 @@ impl Attempt<'_> {
         Ok(Some(changed))
     }
 
-    /// Lets a hook refuse the object. Gives its warnings beside the result.
+    /// Calls a validating webhook. Returns its warnings with the result.
     async fn validate(
         &self,
         hook: &Hook,

@@ -1,4 +1,4 @@
-//! `AdmissionReview`: the question and the answer.
+//! `AdmissionReview`: encodes requests and decodes responses.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use crate::{
     catalog::Resource,
 };
 
-/// The question, encoded.
+/// Encodes the review sent to a webhook.
 pub(super) fn question(
     attempt: &Attempt<'_>,
     resource: &Resource,
@@ -25,7 +25,7 @@ pub(super) fn question(
     json!({"kind": "AdmissionReview", "apiVersion": api, "request": request}).to_string().into()
 }
 
-/// What is asked, with the objects in the version of `resource`.
+/// Builds the `request` of a review, with objects in the version of `resource`.
 pub(in crate::admission) fn request(
     attempt: &Attempt<'_>,
     resource: &Resource,
@@ -35,7 +35,7 @@ pub(in crate::admission) fn request(
 ) -> Value {
     let call = attempt.call;
     let kind = |r: &Resource| {
-        // A part of an object may have a kind of its own.
+        // A subresource may have its own kind.
         let part = call.subresource.as_deref().and_then(|name| r.subresource(name));
         let (group, version, kind) = match part {
             Some(part) => (&part.group, &part.version, &part.kind),
@@ -72,7 +72,7 @@ pub(in crate::admission) fn request(
     Value::Object(request)
 }
 
-/// The options of the request, of the kind that goes with the operation.
+/// Returns the options of the request, with the kind of the operation.
 fn options(attempt: &Attempt<'_>) -> Value {
     let mut options = attempt.call.write.object.clone();
     let kind = match attempt.operation {
@@ -87,21 +87,21 @@ fn options(attempt: &Attempt<'_>) -> Value {
     options
 }
 
-/// An answer that makes sense.
+/// A valid response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) allowed: bool,
-    /// A JSON patch, or nothing.
+    /// A JSON patch, or empty.
     pub(super) patch: Bytes,
     pub(super) status: Value,
     pub(super) warnings: Vec<String>,
 }
 
 impl Answer {
-    /// Reads an answer.
+    /// Decodes and validates a response.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the response is invalid.
     pub(super) fn read(bytes: &[u8], version: &str, uid: &str, mutating: bool) -> Result<Self, String> {
         let review: Value = serde_json::from_slice(bytes).unwrap_or_default();
         let text = |key: &str| review[key].as_str().unwrap_or_default();
@@ -153,7 +153,7 @@ impl Answer {
     }
 }
 
-/// A patch and its type come together, and only from those who may patch.
+/// Checks that patch and patch type are set together, and only by mutating webhooks.
 fn check_patch(patch: &[u8], kind: Option<&Value>, mutating: bool) -> Result<(), String> {
     let kind = kind.and_then(Value::as_str);
     match (mutating, patch.is_empty(), kind) {
@@ -169,7 +169,7 @@ fn check_patch(patch: &[u8], kind: Option<&Value>, mutating: bool) -> Result<(),
     }
 }
 
-/// A hook's refusal, in its own words.
+/// Returns the error for a webhook's denial, with the status it returned.
 pub(super) fn refusal(hook: &str, status: Value) -> ApiError {
     let denied = format!("admission webhook {} denied the request", quote(hook));
     let text = |key: &str| status[key].as_str().unwrap_or_default().to_owned();

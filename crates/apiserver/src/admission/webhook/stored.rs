@@ -1,4 +1,4 @@
-//! The webhooks of the stored configurations.
+//! Webhooks, indexed from the stored configurations.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -8,12 +8,12 @@ use super::{client::Caller, hook::Hook};
 
 const MUTATING: &str = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
 const VALIDATING: &str = "validatingwebhookconfigurations.admissionregistration.k8s.io";
-/// The webhooks of a server, in the order in which they are asked.
+/// The webhooks of a server, in call order.
 #[derive(Debug)]
 pub(crate) struct Webhooks {
     pub(super) mutating: RwLock<Arc<[Hook]>>,
     pub(super) validating: RwLock<Arc<[Hook]>>,
-    /// Held while configurations are read and compiled, so that requests need not wait for it.
+    /// Held while configurations are read and compiled, so that requests need not wait.
     learning: Mutex<()>,
     pub(crate) caller: Caller,
 }
@@ -28,7 +28,7 @@ impl Webhooks {
         Self { mutating: none(), validating: none(), learning: Mutex::new(()), caller }
     }
 
-    /// The same hooks, asked by another caller.
+    /// Copies the webhooks for another server with its own caller.
     pub(crate) fn fork(&self, caller: Caller) -> Self {
         Self {
             mutating: RwLock::new(current(&self.mutating)),
@@ -38,16 +38,16 @@ impl Webhooks {
         }
     }
 
-    /// Takes over the configurations of a kind, if it is one.
+    /// Updates the index from the store, if `storage` holds webhook configurations.
     pub(crate) fn learn(&self, store: &Store, storage: &str) {
         let hooks = match storage {
             MUTATING => &self.mutating,
             VALIDATING => &self.validating,
             _ => return,
         };
-        // Read under the lock: of two writers, the later one here sees the later state.
+        // Read under the lock, so that the last of concurrent writers sees the latest state.
         let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
-        // Configurations come by name, hooks as they are listed.
+        // Configurations are sorted by name; their webhooks keep the listed order.
         let learnt = store
             .snapshot(storage, "", None)
             .entries
@@ -61,7 +61,7 @@ impl Webhooks {
         *hooks.write().unwrap_or_else(PoisonError::into_inner) = learnt;
     }
 
-    /// Takes over everything that is stored.
+    /// Rebuilds the whole index from the store.
     pub(crate) fn learn_all(&self, store: &Store) {
         self.learn(store, MUTATING);
         self.learn(store, VALIDATING);

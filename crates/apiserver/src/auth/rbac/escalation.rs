@@ -1,4 +1,4 @@
-//! Prevention of privilege escalation: no user can grant rights that they do not hold.
+//! Privilege escalation prevention: users cannot grant rights that they do not have.
 
 use serde_json::Value;
 
@@ -13,10 +13,11 @@ use crate::{
     call::Call,
 };
 
-/// Refuses a role or binding by which the caller would hand out more than they hold.
+/// Rejects a role or binding that grants more than the caller has.
 ///
-/// `object` is new, or a new version of `old`; both are in the version of the request, whose path has the name `requested`.
-/// `is_versioned` says whether the client knows which version it changes, without which a change is never taken for none.
+/// `object` is new, or an update of `old`; both are in the version of the request, and `requested` is the name in its
+/// path. `is_versioned` is whether the client sent a resourceVersion; without one, an update is never treated as a
+/// no-op.
 pub(crate) fn check(
     call: &Call,
     object: &Value,
@@ -37,7 +38,7 @@ pub(crate) fn check(
     }
 }
 
-/// Whether a change does nothing, or nothing but let the garbage collector finish.
+/// Whether an update changes at most what garbage collection does: owner references and finalizers.
 fn only_releases(object: &Value, old: &Value) -> bool {
     let stripped = |value: &Value| {
         let mut value = value.clone();
@@ -109,7 +110,7 @@ fn binding(call: &Call, object: &Value) -> ApiResult<()> {
     confirm(call, object, &rules)
 }
 
-/// What the caller lacks of `rules`, and the roles that could not be found on the way.
+/// Returns which of `rules` the caller lacks, and the roles that could not be resolved.
 fn shortfall(call: &Call, rules: &[Rule]) -> (Vec<String>, Vec<Unresolved>) {
     let (owned, errors) = call.core.rbac.rules_of(&call.user, call.scope());
     (rule::missing(&owned, rules), errors)

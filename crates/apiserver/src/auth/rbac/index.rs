@@ -1,4 +1,4 @@
-//! Who is bound to which rules, by name of user and group.
+//! Index of role bindings by user and group.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,14 +12,14 @@ use steersman_api::status::quote;
 use super::rule::{Rule, or_default};
 use crate::auth::{Attributes, User, account_user};
 
-/// What a stored role says.
+/// The relevant fields of a stored role.
 #[derive(Debug, Deserialize)]
 pub(super) struct RoleObject {
     #[serde(default, deserialize_with = "or_default")]
     pub(super) rules: Vec<Rule>,
 }
 
-/// What a stored binding says.
+/// The relevant fields of a stored binding.
 #[derive(Debug, Deserialize)]
 pub(super) struct BindingObject {
     #[serde(rename = "roleRef")]
@@ -28,7 +28,7 @@ pub(super) struct BindingObject {
     subjects: Vec<Subject>,
 }
 
-/// The role of a binding.
+/// The `roleRef` of a binding.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RoleRef {
     pub(crate) kind: String,
@@ -44,7 +44,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// How it is found: whether it is a group, and the name.
+    /// Returns the index key: whether the subject is a group, and its name.
     fn key(&self, namespace: &str) -> Option<(bool, Arc<str>)> {
         match self.kind.as_str() {
             "User" => Some((false, self.name.as_str().into())),
@@ -74,18 +74,18 @@ impl Subject {
     }
 }
 
-/// A binding, found by its subjects.
+/// An indexed binding.
 #[derive(Debug)]
 pub(super) struct Binding {
     name: Arc<str>,
-    /// Empty for those of the whole cluster.
+    /// Empty for cluster role bindings.
     namespace: Arc<str>,
     role: RoleRef,
     subjects: Vec<Subject>,
 }
 
 impl Binding {
-    /// The binding as reasons name it.
+    /// Formats the binding as authorization reasons name it.
     fn describe(&self, user: &User) -> String {
         let (kind, name) = if self.namespace.is_empty() {
             ("ClusterRoleBinding", self.name.to_string())
@@ -98,7 +98,7 @@ impl Binding {
     }
 }
 
-/// The bindings of one namespace, or those of the whole cluster.
+/// The bindings of one namespace, or the cluster role bindings.
 #[derive(Debug, Clone, Default)]
 struct Bindings {
     all: BTreeMap<Arc<str>, Arc<Binding>>,
@@ -134,13 +134,13 @@ impl Bindings {
         }
     }
 
-    /// The bindings of a user, more than once where several subjects apply.
+    /// Returns the bindings of a user, repeated if several subjects match.
     fn of<'a>(&'a self, user: &User) -> impl Iterator<Item = &'a Arc<Binding>> {
         let by_group = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
         self.users.get(user.name.as_str()).into_iter().chain(by_group).flatten()
     }
 
-    /// The bindings of a user by name, each once.
+    /// Returns the bindings of a user by name, without duplicates.
     fn sorted(&self, user: &User) -> BTreeMap<&str, &Arc<Binding>> {
         self.of(user).map(|binding| (&*binding.name, binding)).collect()
     }
@@ -157,7 +157,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Takes a role in; a key without a namespace is a cluster role's.
+    /// Indexes a role; a key without a namespace is a cluster role's.
     pub(super) fn put_role(&mut self, key: &str, role: RoleObject) {
         let roles = if key.contains('/') { &mut self.roles } else { &mut self.cluster_roles };
         roles.insert(key.into(), role.rules.into());
@@ -168,7 +168,7 @@ impl Index {
         roles.remove(key);
     }
 
-    /// Takes a binding in; a key without a namespace is a cluster role binding's.
+    /// Indexes a binding; a key without a namespace is a cluster role binding's.
     pub(super) fn put_binding(&mut self, key: &str, binding: BindingObject) {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let BindingObject { role, subjects } = binding;
@@ -190,10 +190,10 @@ impl Index {
         }
     }
 
-    /// The rules of a role that a binding in `namespace` names.
+    /// Returns the rules of a role referenced by a binding in `namespace`.
     ///
     /// # Errors
-    /// The resource that is missing, as the API names it.
+    /// If the role does not exist or its kind is unknown.
     pub(super) fn rules(&self, role: &RoleRef, namespace: &str) -> Result<&Arc<[Rule]>, Unresolved> {
         let missing = |resource| Unresolved::Missing { resource, name: role.name.clone() };
         match role.kind.as_str() {
@@ -206,7 +206,7 @@ impl Index {
         }
     }
 
-    /// The binding that allows what is asked.
+    /// Returns a binding that allows the action.
     pub(super) fn allowing(&self, user: &User, asked: &Attributes<'_>) -> Option<&Binding> {
         let local = self.namespaces.get(asked.namespace).filter(|_| !asked.namespace.is_empty());
         let bindings = self.everywhere.of(user).chain(local.into_iter().flat_map(|b| b.of(user)));
@@ -216,12 +216,12 @@ impl Index {
         })
     }
 
-    /// Why `user` is allowed what is asked.
+    /// Returns why `user` is allowed the action.
     pub(super) fn reason(&self, user: &User, asked: &Attributes<'_>) -> Option<String> {
         Some(format!("RBAC: allowed by {}", self.allowing(user, asked)?.describe(user)))
     }
 
-    /// All rules of a user in a namespace, and what could not be resolved.
+    /// Returns all rules of a user in a namespace, and the roles that could not be resolved.
     pub(super) fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Unresolved>) {
         let local = self.namespaces.get(namespace).filter(|_| !namespace.is_empty());
         let local = local.map(|bindings| bindings.sorted(user)).unwrap_or_default();
@@ -236,18 +236,18 @@ impl Index {
     }
 }
 
-/// A binding names a role that can't be found.
+/// A role reference that cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unresolved {
-    /// There is no such role.
+    /// The role does not exist.
     #[error("{resource}.rbac.authorization.k8s.io {} not found", quote(name))]
     Missing {
-        /// The resource in singular, as the real server's cache words it.
+        /// Singular resource name, as the real server's cache words it.
         resource: &'static str,
         /// The role's name.
         name: String,
     },
-    /// Nothing of this kind is a role.
+    /// The kind is not a role kind.
     #[error("unsupported role reference kind: {}", quote(.0))]
     Kind(String),
 }

@@ -1,4 +1,4 @@
-//! Role based access control from the stored roles and bindings.
+//! Role-based access control from the stored roles and bindings.
 
 mod escalation;
 mod index;
@@ -26,14 +26,14 @@ const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const ROLE_BINDINGS: &str = "rolebindings.rbac.authorization.k8s.io";
 const CLUSTER_ROLE_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
 
-/// Members may do everything, whatever is stored.
+/// Members of this group may do everything, regardless of roles.
 pub(crate) const MASTERS: &str = "system:masters";
 
-/// Decides by the stored roles and bindings, which it keeps indexed by whom they concern.
+/// The RBAC authorizer, backed by an index of the stored roles and bindings.
 #[derive(Debug)]
 pub(crate) struct Rbac {
     store: Store,
-    /// Made on first use: many servers are used by their administrator alone.
+    /// Built on first use: many servers are used only by their administrator.
     index: RwLock<Option<Index>>,
 }
 
@@ -42,7 +42,7 @@ impl Rbac {
         Self { store, index: RwLock::new(None) }
     }
 
-    /// The same over a copy of the store.
+    /// Copies the authorizer for a copy of the store.
     pub(crate) fn fork(&self, store: Store) -> Self {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner).clone();
         Self { store, index: RwLock::new(index) }
@@ -52,7 +52,7 @@ impl Rbac {
         if let Some(index) = &*self.index.read().unwrap_or_else(PoisonError::into_inner) {
             return look(index);
         }
-        // Read under the index's lock: writers that come in between wait, and then bring their changes.
+        // Read under the index's lock: concurrent writers wait and then apply their changes.
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         look(index.get_or_insert_with(|| {
             let mut index = Index::default();
@@ -65,24 +65,24 @@ impl Rbac {
         }))
     }
 
-    /// Takes over what is stored at `key` now, if it is of concern.
+    /// Updates the index from the object stored at `key`, if it is a role or binding.
     pub(crate) fn learn(&self, storage: &str, key: &str) {
         if !storage.ends_with(GROUP) {
             return;
         }
-        // Read under the index's lock: of two writers, the later one here sees the later state.
+        // Read under the index's lock, so that the last of concurrent writers sees the latest state.
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = &mut *index {
             take(index, storage, key, self.store.get(storage, key).as_deref());
         }
     }
 
-    /// The rules of a user in a namespace, and what could not be resolved.
+    /// Returns all rules of a user in a namespace, and the roles that could not be resolved.
     pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Unresolved>) {
         self.with(|index| index.rules_of(user, namespace))
     }
 
-    /// The rules of a role that a binding names.
+    /// Returns the rules of the role that a binding references.
     fn rules(&self, role: &RoleRef, namespace: &str) -> Result<Vec<Rule>, Unresolved> {
         self.with(|index| index.rules(role, namespace).map(|rules| rules.to_vec()))
     }
@@ -90,7 +90,7 @@ impl Rbac {
 
 fn take(index: &mut Index, storage: &str, key: &str, entry: Option<&Entry>) {
     let bindings = matches!(storage, ROLE_BINDINGS | CLUSTER_ROLE_BINDINGS);
-    // Stored objects have been judged, so they can be read; one that can't would give no rights.
+    // Stored objects were validated, so they parse; one that does not would grant nothing.
     match (entry, bindings) {
         (Some(entry), true) => match serde_json::from_slice(entry.outline()) {
             Ok(binding) => index.put_binding(key, binding),
@@ -129,7 +129,7 @@ impl Authorizer for Rbac {
     }
 }
 
-/// The role that a binding names.
+/// Returns the `roleRef` of a binding.
 fn role_of(binding: &Value) -> RoleRef {
     let text = |key: &str| binding["roleRef"][key].as_str().unwrap_or_default().to_owned();
     RoleRef { kind: text("kind"), name: text("name") }

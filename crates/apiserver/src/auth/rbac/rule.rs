@@ -1,4 +1,4 @@
-//! One rule of a role: what it allows, what it covers, how refusals quote it.
+//! RBAC rules: what they allow, whether they cover other rules, and how errors show them.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use steersman_api::status::quote;
 
 use crate::auth::Attributes;
 
-/// Stands for everything.
+/// Matches everything.
 const ALL: &str = "*";
 
-/// A `PolicyRule`. It is enough that one value of each list fits.
+/// A `PolicyRule`. A request matches if one value of each list matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Rule {
@@ -30,7 +30,7 @@ pub(crate) struct Rule {
     pub(crate) paths: Vec<String>,
 }
 
-/// Typed encoders write absent lists as null.
+/// Deserializes null as the default: typed encoders write absent lists as null.
 pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -47,13 +47,13 @@ fn has_or_all(list: &[String], wanted: &str) -> bool {
     list.iter().any(|item| item == ALL || item == wanted)
 }
 
-/// Whether a path fits a pattern that may end in a star.
+/// Whether a path matches a pattern, which may end in `*`.
 fn path_fits(pattern: &str, path: &str) -> bool {
     pattern == path || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
 }
 
 impl Rule {
-    /// Everything, on everything.
+    /// Returns the rules that allow everything.
     pub(super) fn full_authority() -> [Self; 2] {
         let all = || vec![ALL.to_owned()];
         [
@@ -62,7 +62,7 @@ impl Rule {
         ]
     }
 
-    /// Whether the rule allows what is asked.
+    /// Whether the rule allows the action.
     pub(super) fn allows(&self, asked: &Attributes<'_>) -> bool {
         if !has_or_all(&self.verbs, asked.verb) {
             return false;
@@ -75,14 +75,14 @@ impl Rule {
             && (self.resource_names.is_empty() || has(&self.resource_names, asked.name))
     }
 
-    /// How many rules [`Rule::atoms`] gives.
+    /// Returns the number of rules that [`Rule::atoms`] returns.
     fn atom_count(&self) -> usize {
         let resources = self.api_groups.len().saturating_mul(self.resources.len());
         let named = resources.saturating_mul(self.resource_names.len().max(1));
         named.saturating_add(self.paths.len()).saturating_mul(self.verbs.len())
     }
 
-    /// The same as a list of rules with one value per list.
+    /// Splits the rule into rules with one value per list.
     fn atoms(&self) -> Vec<Self> {
         let one = |text: &String| vec![text.clone()];
         let names: Vec<Vec<String>> = if self.resource_names.is_empty() {
@@ -111,7 +111,7 @@ impl Rule {
         atoms
     }
 
-    /// Whether this rule alone allows everything that `other` does.
+    /// Whether this rule alone allows everything that `other` allows.
     fn covers(&self, other: &Self) -> bool {
         let all_in = |own: &[String], wanted: &[String]| has(own, ALL) || wanted.iter().all(|w| has(own, w));
         let names = match other.resource_names.as_slice() {
@@ -130,7 +130,7 @@ impl Rule {
             && other.paths.iter().all(|wanted| self.paths.iter().any(|own| path_fits(own, wanted)))
     }
 
-    /// The rule as refusals quote it.
+    /// Formats the rule as error messages show it.
     fn describe(&self) -> String {
         let lists = [
             ("APIGroups", &self.api_groups),
@@ -155,26 +155,26 @@ fn resource_fits(rule: &str, resource: &str, subresource: &str) -> bool {
     if subresource.is_empty() {
         return rule == resource;
     }
-    // Extra keys of impersonated users are subresources that hold slashes, so only the first one separates.
+    // Extra keys of impersonated users are subresources that may contain slashes; only the first slash separates.
     rule.strip_suffix(subresource)
         .and_then(|head| head.strip_suffix('/'))
         .is_some_and(|head| head == resource || head == ALL)
 }
 
-/// A list as Go prints quoted strings.
+/// Formats a list as Go prints quoted strings.
 pub(crate) fn quote_list(list: &[String]) -> String {
     let quoted: Vec<String> = list.iter().map(|item| quote(item)).collect();
     format!("[{}]", quoted.join(" "))
 }
 
-/// Rules that name more combinations than this are compared as a whole.
+/// Rules with more combinations than this are compared as a whole.
 const MANY: usize = 100_000;
 
-/// What of `wanted` is not covered by `owned`, one line per resource and kind of access; empty if nothing is.
+/// Returns the parts of `wanted` not covered by `owned`, one line per resource and kind of access.
 pub(super) fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<String> {
     let covered = |rule: &Rule| owned.iter().any(|own| own.covers(rule));
     let mut lines = Vec::new();
-    // Verbs by what they are about keep refusals short.
+    // Group verbs by resource to keep errors short.
     let mut simple: BTreeMap<[Vec<String>; 3], Vec<String>> = BTreeMap::new();
     for rule in wanted.iter().filter(|rule| !covered(rule)) {
         if rule.atom_count() > MANY {

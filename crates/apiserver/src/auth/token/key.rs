@@ -1,4 +1,4 @@
-//! The key that signs tokens: ES256, as JSON Web Tokens in their compact form.
+//! The signing key of service account tokens: ES256, in compact JWT form.
 
 use std::{fmt, sync::OnceLock};
 
@@ -12,13 +12,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Claims, ISSUER, Invalid};
 
-/// What stands before the point in the DER form of a P-256 public key.
+/// The prefix of a P-256 public key in DER, up to the point.
 const PUBLIC_KEY_HEAD: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// The signing key. It is made of its seed when it is first needed, and signs without randomness, so that runs repeat.
+/// The signing key.
+/// Derived from its seed on first use; signing is deterministic, so that runs are repeatable.
 pub(crate) struct Key {
     seed: [u8; 32],
     made: OnceLock<Made>,
@@ -26,7 +27,7 @@ pub(crate) struct Key {
 
 struct Made {
     signing: SigningKey,
-    /// Names the key in headers of tokens.
+    /// The key ID (`kid`) in token headers.
     id: String,
     /// The point's coordinates.
     x: String,
@@ -56,7 +57,7 @@ impl Key {
         })
     }
 
-    /// A signed token.
+    /// Signs claims and returns the token.
     pub(super) fn sign(&self, claims: &Claims) -> Result<String, serde_json::Error> {
         let made = self.made();
         let header = json!({"alg": "ES256", "kid": made.id}).to_string();
@@ -67,7 +68,7 @@ impl Key {
         Ok(token)
     }
 
-    /// What a token says, if this key signed it.
+    /// Returns the claims of a token, if this key signed it.
     pub(super) fn verify(&self, token: &str) -> Result<Claims, Invalid> {
         let (signed, signature) = token.rsplit_once('.').ok_or(Invalid::Unknown)?;
         let (header, payload) = signed.split_once('.').ok_or(Invalid::Unknown)?;
@@ -85,14 +86,14 @@ impl Key {
         serde_json::from_value(payload).map_err(|error| Invalid::Because(error.to_string()))
     }
 
-    /// The public key, as a JSON Web Key Set.
+    /// Returns the public key as a JSON Web Key Set.
     pub(crate) fn public(&self) -> Value {
         let Made { id, x, y, .. } = self.made();
         json!({"keys": [{"use": "sig", "kty": "EC", "kid": id, "crv": "P-256", "alg": "ES256", "x": x, "y": y}]})
     }
 }
 
-/// The key of a seed. Few numbers of this size are no key; then the next one in a chain of hashes is tried.
+/// Derives a key from a seed. A few values are not valid keys; then the next hash in a chain is tried.
 fn signing_key(seed: [u8; 32]) -> SigningKey {
     let mut bytes = seed;
     loop {

@@ -1,4 +1,4 @@
-//! Tokens: fixed ones that the server was told of, and those of service accounts, which are signed by the cluster's key.
+//! Bearer tokens: static ones, and service account tokens signed by the cluster's key.
 
 mod key;
 mod request;
@@ -20,16 +20,17 @@ use steersman_api::{object, status::quote, store::Store};
 
 use super::{AUTHENTICATED, User, rbac::quote_list};
 
-/// Who signs, and whom tokens are for unless they say otherwise.
+/// The issuer of tokens, and their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Clocks may differ by this much.
+/// Allowed clock skew.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
-/// Verified tokens that are remembered: checking a signature takes far longer than everything else about a request.
+/// Size of the cache of verified tokens.
+/// Verifying a signature takes far longer than the rest of a request.
 const REMEMBERED: usize = 1024;
 
-/// The tokens of a server.
+/// The static tokens and the signing key of a server.
 pub(crate) struct Tokens {
     fixed: RwLock<Vec<(String, User)>>,
     pub(crate) key: Arc<Key>,
@@ -47,7 +48,7 @@ impl Tokens {
         Self::with_key(fixed, Arc::new(Key::new(seed)))
     }
 
-    /// Other fixed tokens, and the same key.
+    /// Copies the signing key, with other static tokens.
     pub(crate) fn fork(&self, fixed: Vec<(String, User)>) -> Self {
         Self::with_key(fixed, Arc::clone(&self.key))
     }
@@ -60,7 +61,7 @@ impl Tokens {
         tokens
     }
 
-    /// Knows a user by a token from now on.
+    /// Adds a static token for a user.
     pub(crate) fn add(&self, token: String, mut user: User) {
         if !user.is_in(AUTHENTICATED) {
             user.groups.push(AUTHENTICATED.to_owned());
@@ -68,7 +69,7 @@ impl Tokens {
         self.fixed.write().unwrap_or_else(PoisonError::into_inner).push((token, user));
     }
 
-    /// The user of a fixed token. All are compared, each in a time that tells nothing about where it differs.
+    /// Returns the user of a static token. All tokens are compared, each in constant time.
     fn fixed(&self, token: &str) -> Option<User> {
         let known = self.fixed.read().unwrap_or_else(PoisonError::into_inner);
         let mut found = None;
@@ -80,7 +81,7 @@ impl Tokens {
         found.cloned()
     }
 
-    /// What a token says, if this server signed it.
+    /// Returns the claims of a token signed by this server.
     fn claims(&self, token: &str) -> Result<Arc<Claims>, Invalid> {
         let remembered = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(claims) = remembered().get(token) {
@@ -95,7 +96,7 @@ impl Tokens {
         Ok(claims)
     }
 
-    /// The user of a request's token, which is to be good for the server itself.
+    /// Returns the user of a request's token, whose audience must be the server itself.
     pub(crate) fn authenticate(&self, store: &Store, now: Timestamp, token: &str) -> Result<User, Invalid> {
         match self.fixed(token) {
             Some(user) => Ok(user),
@@ -103,7 +104,7 @@ impl Tokens {
         }
     }
 
-    /// Judges a token that is to be good for one of `audiences`, the server itself if there are none.
+    /// Reviews a token for one of `audiences`, or for the server itself if empty.
     pub(crate) fn review(
         &self,
         store: &Store,
@@ -114,7 +115,7 @@ impl Tokens {
         let own = [ISSUER.to_owned()];
         let audiences = if audiences.is_empty() { &own[..] } else { audiences };
         if let Some(user) = self.fixed(token) {
-            // Fixed tokens say nothing about audiences, so they are good for the server alone.
+            // Static tokens have no audience, so they are valid only for the server itself.
             return if audiences.iter().any(|a| a == ISSUER) {
                 Ok(Reviewed { user, audiences: own.into() })
             } else {
@@ -135,7 +136,7 @@ impl Tokens {
     }
 }
 
-/// The content of a service account's token.
+/// The claims of a service account token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claims {
     aud: Vec<String>,
@@ -150,7 +151,7 @@ pub(crate) struct Claims {
     sub: String,
 }
 
-/// What a token is bound to: it ends with these objects.
+/// The objects a token is bound to: it becomes invalid when they are deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Bound {
     namespace: String,
@@ -172,18 +173,18 @@ struct Reference {
     uid: String,
 }
 
-/// Why a token is refused.
+/// The reasons a token is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Invalid {
     /// The token is unknown.
     #[error("invalid bearer token")]
     Unknown,
-    /// It is a service account's, and not valid.
+    /// It is a service account token, but not valid.
     #[error("[invalid bearer token, {0}]")]
     Because(String),
 }
 
-/// Whose token it is, and which of the audiences asked for it is meant for.
+/// The user of a token, and the requested audiences it is valid for.
 #[derive(Debug)]
 pub(crate) struct Reviewed {
     pub(crate) user: User,
@@ -194,7 +195,7 @@ fn same(given: &[u8], wanted: &[u8]) -> bool {
     given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
-/// A token is good while its time lasts and everything that it is bound to is there.
+/// Checks that a token is not expired and that all objects it is bound to exist.
 fn check(store: &Store, now: Timestamp, claims: &Claims) -> Result<(), String> {
     let (early, late) = (now.saturating_sub(LEEWAY), now.saturating_add(LEEWAY));
     let (early, late) = (early.map_err(|e| e.to_string())?, late.map_err(|e| e.to_string())?);
@@ -253,7 +254,7 @@ fn long_deleted(object: &Value, before: Timestamp) -> bool {
     at.is_some_and(|at| at < before)
 }
 
-/// The service account that a token speaks for.
+/// Returns the service account user of a token.
 fn user(claims: &Claims) -> User {
     let Bound { namespace, serviceaccount, pod, node, .. } = &claims.bound;
     let mut user = User::service_account(namespace, &serviceaccount.name);

@@ -1,4 +1,4 @@
-//! `serviceaccounts/token`: a new token for a service account.
+//! `serviceaccounts/token`: issues service account tokens (TokenRequest).
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -26,14 +26,15 @@ use crate::{
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
 const TYPE: &str = "io.k8s.api.authentication.v1.TokenRequest";
-/// The shortest time that a token may be good for.
+/// Minimum lifetime of a token, in seconds.
 const SHORTEST: i64 = 600;
 const LONGEST: i64 = 1 << 32;
-/// The time that kubelets ask for. Such a token of a pod stays good for a year, for programs that read it only once.
+/// The lifetime that kubelets request.
+/// Such a pod token stays valid for a year, for programs that read it only once.
 const WARN_ONLY: i64 = 3607;
 const EXTENDED: i64 = 365 * 24 * 3600;
 
-/// Answers a request for a token.
+/// Answers a TokenRequest.
 pub(crate) async fn answer(
     call: &Call,
     media: &str,
@@ -134,7 +135,7 @@ fn texts(list: Option<&Value>) -> Vec<String> {
     items.filter_map(|item| Some(item.as_str()?.to_owned())).collect()
 }
 
-/// Binds a token to the object that it is to end with.
+/// Binds a token to the referenced object.
 fn bind(call: &Call, reference: &Value, bound: &mut Bound) -> ApiResult<()> {
     if !reference.is_object() {
         return Ok(());

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use steersman_api::object;
 
-/// Version 1 knows one metric: a target for the use of processors.
+/// Converts from v1, which has CPU utilisation as its only metric, and other fields in annotations.
 pub(crate) fn from_v1(object: &mut Value) {
     if let Some(behavior) = take_annotation(object, BEHAVIOR).filter(Value::is_object) {
         object::child(object, "spec").insert("behavior".into(), renamed(&behavior, lower));
@@ -33,12 +33,12 @@ pub(crate) fn from_v1(object: &mut Value) {
     }
 }
 
-/// Version 1 keeps what it has no field for in annotations; behavior in the form of the server's own types.
+/// Annotations of v1 for fields that it lacks; `behavior` has the JSON of kube-apiserver's internal type.
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
-/// The fields of the server's own types, in order.
+/// Fields of the internal types, in order.
 const BEHAVIOR_FIELDS: [&str; 2] = ["scaleUp", "scaleDown"];
 
 const RULES_FIELDS: [&str; 4] = ["stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance"];
@@ -79,7 +79,7 @@ fn lower(name: &str) -> String {
     chars.next().map(|first| first.to_ascii_lowercase().to_string() + chars.as_str()).unwrap_or_default()
 }
 
-/// A value whose fields have other names, without those that are null.
+/// Renames all fields of a value, and drops null ones.
 fn renamed(value: &Value, rename: fn(&str) -> String) -> Value {
     match value {
         Value::Object(map) => {
@@ -97,7 +97,7 @@ fn annotate(object: &mut Value, key: &str, text: String) {
     annotations.insert(key.into(), text.into());
 }
 
-/// Takes an annotation that holds JSON away.
+/// Removes an annotation, and parses its JSON.
 fn take_annotation(object: &mut Value, key: &str) -> Option<Value> {
     let annotations = object.pointer_mut("/metadata/annotations")?.as_object_mut()?;
     let text = annotations.remove(key)?;
@@ -107,7 +107,7 @@ fn take_annotation(object: &mut Value, key: &str) -> Option<Value> {
     serde_json::from_str(text.as_str()?).ok()
 }
 
-/// Keeps in annotations what version 1 has no field for.
+/// Converts to v1, storing fields that it lacks in annotations.
 pub(crate) fn to_v1(object: &mut Value) {
     let is_cpu = |m: &Value| m["type"] == "Resource" && m["resource"]["name"] == "cpu";
     let spec = object::child(object, "spec");

@@ -1,4 +1,4 @@
-//! Printed columns of Pods.
+//! Printer columns of Pods.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -56,13 +56,13 @@ pub(crate) fn cell(column: &str, pod: &Value, now: Timestamp) -> Option<Cell> {
     })
 }
 
-/// The names of the containers that start first and go on running.
+/// Returns the names of sidecars: init containers with restart policy Always.
 fn sidecars(pod: &Value) -> Vec<&str> {
     let inits = list(pod, &["spec", "initContainers"]).iter();
     inits.filter(|c| c["restartPolicy"] == "Always").filter_map(|c| c["name"].as_str()).collect()
 }
 
-/// The one word for a pod's state.
+/// Returns the status column, such as `Running` or `Init:0/1`.
 fn pod_status(pod: &Value) -> String {
     let mut reason = object::text(pod, &["status", "phase"]).unwrap_or_default().to_owned();
     if let Some(own) = object::text(pod, &["status", "reason"]).filter(|r| !r.is_empty()) {

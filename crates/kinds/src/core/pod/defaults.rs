@@ -1,4 +1,4 @@
-//! Defaults of pods and pod templates, and fields that are dropped because their features are disabled.
+//! Defaulting of pods and pod templates, and removal of disabled fields.
 
 use serde_json::{Map, Value, json};
 
@@ -7,10 +7,10 @@ use crate::{
     core::persistent_volume_claim as claim,
 };
 
-/// Lists of containers.
+/// Fields with containers.
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Defaults that pods and templates share.
+/// Sets the defaults common to pods and pod templates.
 pub(crate) fn spec(spec: &mut Map<String, Value>) {
     default_zero(spec, "dnsPolicy", "ClusterFirst");
     default_zero(spec, "restartPolicy", "Always");
@@ -20,7 +20,7 @@ pub(crate) fn spec(spec: &mut Map<String, Value>) {
     let text = |spec: &Map<String, Value>, key: &str| {
         spec.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
     };
-    // One is the old name of the other.
+    // `serviceAccount` is the deprecated alias.
     match text(spec, "serviceAccountName").or_else(|| text(spec, "serviceAccount")) {
         Some(account) => {
             spec.insert("serviceAccountName".into(), account.as_str().into());
@@ -40,9 +40,9 @@ pub(crate) fn spec(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Defaults that only pods have.
+/// Sets the defaults of pods only.
 pub(super) fn pod(spec: &mut Map<String, Value>) {
-    // Limits double as requests where none are given.
+    // Requests default to limits.
     for list in ["containers", "initContainers"] {
         for container in children(spec, list) {
             let Some(resources) = child(container, "resources") else { continue };
@@ -76,7 +76,7 @@ fn requests_from_limits(resources: &mut Map<String, Value>) {
     made(resources, "requests").extend(missing);
 }
 
-/// The policy for an image: those that may move are pulled every time.
+/// Returns the default pull policy: Always for the tag `latest`, or with neither tag nor digest.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').map_or((image, false), |(name, _)| (name, true));
     let slash = name.rfind('/').map_or(0, |at| at + 1);
@@ -91,7 +91,7 @@ fn pull_policy(image: &str) -> &'static str {
     if moves && is_repository(path) { "Always" } else { "IfNotPresent" }
 }
 
-/// Whether the text can name a repository of images; images of other names have no tag.
+/// Whether a string is a valid image repository. The tags of other images are not interpreted.
 fn is_repository(path: &str) -> bool {
     let rest = match path.split_once('/') {
         Some((host, rest))
@@ -105,7 +105,7 @@ fn is_repository(path: &str) -> bool {
     rest.split('/').all(|part| {
         let bytes = part.as_bytes();
         let ends = bytes.first().is_some_and(|c| word(*c)) && bytes.last().is_some_and(|c| word(*c));
-        // Words are separated by one dot, one or two underscores, or dashes.
+        // Separators are one dot, one or two underscores, or any number of dashes.
         let separated = part
             .split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
             .all(|between| matches!(between, "" | "." | "_" | "__") || between.bytes().all(|c| c == b'-'));
@@ -187,7 +187,7 @@ fn of_volume(volume: &mut Map<String, Value>) {
             }
         }
     }
-    // Sources of disks have defaults of their own.
+    // Some volume sources have defaults of their own.
     if let Some(disk) = child(volume, "iscsi") {
         default_zero(disk, "iscsiInterface", "default");
     }
@@ -231,7 +231,7 @@ fn fields_of(source: &mut Map<String, Value>) {
     }
 }
 
-/// Drops fields of features that are off.
+/// Drops fields of disabled features.
 pub(crate) fn drop_disabled(spec: &mut Map<String, Value>) {
     spec.remove("schedulingGroup");
     for list in CONTAINERS {

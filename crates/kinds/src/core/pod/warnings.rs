@@ -1,4 +1,4 @@
-//! Warnings about pods and templates.
+//! Warnings about pods and pod templates.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{check::Read, core::persistent_volume_claim as claim, ip::ip_warning};
 use steersman_api::{schema::quantity, status::quote};
 
-/// Kinds of volumes that are on their way out: the field, how it is shown, and since when.
+/// Deprecated volume sources: field, name in warnings, and the warning.
 const VOLUMES: [(&str, &str, &str); 9] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -23,7 +23,7 @@ const VOLUMES: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// Labels of nodes that have newer names.
+/// Returns the warning about a deprecated node label.
 pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
@@ -41,7 +41,7 @@ pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
     })
 }
 
-/// A place in an item of a list of the spec. It is spelled out only when there is something to say about it.
+/// Path of a list item in the spec. Formatted only for warnings.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     /// Path to the template; empty for a pod.
@@ -58,7 +58,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// The warnings about a pod, or a template at a place.
+/// Returns warnings about a pod, or about a template at a path.
 pub(crate) fn of(place: &str, object: &Value) -> Vec<String> {
     let join = |rest: &str| if place.is_empty() { rest.to_owned() } else { format!("{place}.{rest}") };
     let spec = object.at("spec");
@@ -136,7 +136,7 @@ pub(crate) fn of(place: &str, object: &Value) -> Vec<String> {
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Warnings about the nodes that are meant.
+/// Adds warnings about a node selector term.
 pub(crate) fn node_term(at: &str, term: &Value, values: bool, warnings: &mut Vec<String>) {
     for (index, expression) in term.list("matchExpressions").iter().enumerate() {
         let key = expression.str("key");
@@ -177,7 +177,7 @@ fn annotations(join: &dyn Fn(&str) -> String, object: &Value, warnings: &mut Vec
 fn volumes(pod: &str, spec: &Value, warnings: &mut Vec<String>) {
     for (index, volume) in spec.list("volumes").iter().enumerate() {
         let at = Place { pod, list: "volumes", index };
-        // A sound volume is of one kind: which is looked at first does not show.
+        // A valid volume has one source, so the order does not matter.
         for (kind, source) in present(volume) {
             if let Some((_, shown, why)) = VOLUMES.iter().find(|(field, ..)| *field == kind) {
                 warnings.push(format!("{at}.{shown}: {why}"));
@@ -195,7 +195,7 @@ fn volumes(pod: &str, spec: &Value, warnings: &mut Vec<String>) {
     }
 }
 
-/// The fields of a volume that say something.
+/// Returns the fields of a volume that are not null.
 fn present(volume: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let fields = volume.as_object().into_iter().flatten();
     fields.filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.as_str(), value))
@@ -221,14 +221,14 @@ impl fmt::Display for Source<'_> {
     }
 }
 
-/// A file of a volume, and where it comes from if there are several sources.
+/// Path of a file in a volume, with its source if there are several.
 type File<'a> = (&'a str, Option<Source<'a>>);
 
 fn files<'a>(items: &'a Value, source: Option<Source<'a>>) -> impl Iterator<Item = File<'a>> {
     items.list("items").iter().map(move |item| (item.str("path"), source))
 }
 
-/// Files in one volume that hide each other.
+/// Adds warnings about overlapping paths in a volume.
 fn overlaps(volume: &Value, warnings: &mut Vec<String>) {
     let name = || quote(volume.str("name"));
     for (kind, items) in present(volume) {
@@ -320,7 +320,7 @@ fn fractions(at: &dyn Fn() -> String, amounts: &Value, warnings: &mut Vec<String
     }
 }
 
-/// Each container with its place.
+/// Iterates over containers with their paths.
 fn each<'a>(pod: &'a str, spec: &'a Value) -> impl Iterator<Item = (Place<'a>, &'a Value)> {
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |list| {
         let containers = spec.list(list).iter().enumerate();
@@ -339,7 +339,7 @@ fn containers(pod: &str, join: &dyn Fn(&str) -> String, object: &Value, warnings
     for (at, container) in each(pod, spec) {
         let context = container.at("securityContext");
         let name = container.str("name");
-        // The annotation that is about this container.
+        // Returns the path of an annotation for this container.
         let about = |prefix: &str| {
             let mut all = annotations.as_object().into_iter().flatten();
             let found = all.find(|(key, value)| key.strip_prefix(prefix) == Some(name) && !value.is_null());
@@ -388,7 +388,7 @@ fn containers(pod: &str, join: &dyn Fn(&str) -> String, object: &Value, warnings
     }
 }
 
-/// The place of a port.
+/// Path of a port.
 #[derive(Clone, Copy)]
 struct PortPlace<'a> {
     container: Place<'a>,

@@ -43,24 +43,24 @@ pub(super) const KIND: Kind = Kind {
 
 struct Service;
 
-/// The type of a service.
+/// Returns the type of a service.
 fn service_type(object: &Value) -> &str {
     object.at("spec").opt_str("type").unwrap_or("ClusterIP")
 }
 
-/// Whether the service has no address of its own.
+/// Whether the service is headless.
 fn is_headless(spec: &Value) -> bool {
     matches!(spec.strs("clusterIPs").as_slice(), ["None"])
 }
 
-/// Whether the service can be reached from outside.
+/// Whether the service can be reached from outside of the cluster.
 fn is_external(spec: &Value) -> bool {
     let kind = spec.str("type");
     matches!(kind, "LoadBalancer" | "NodePort")
         || (kind == "ClusterIP" && !spec.list("externalIPs").is_empty())
 }
 
-/// Whether load balancers ask each node for its health.
+/// Whether the service needs a healthCheckNodePort.
 fn needs_health_port(spec: &Value) -> bool {
     spec.str("type") == "LoadBalancer" && spec.str("externalTrafficPolicy") == "Local"
 }
@@ -144,7 +144,7 @@ impl Rules for Service {
         let mut errors = Errors::new();
         validation::validate_update(object, old, &mut errors);
         if !errors.is_empty() || hook.dry_run {
-            // It will be refused: what was taken is free again.
+            // The update fails validation or is a dry run, so release its allocations.
             taken.give_back(hook.allocators);
             return Ok(());
         }
@@ -244,7 +244,7 @@ fn warnings(object: &Value) -> Vec<String> {
     warnings
 }
 
-/// Drops what only the old type needed, unless the client says something about it.
+/// Drops fields that only the old type needed, unless the client changed them.
 fn drop_unneeded(object: &mut Value, old: &Value) {
     let before = old.at("spec");
     let now = object.at("spec").clone();
