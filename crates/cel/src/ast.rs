@@ -1,11 +1,11 @@
-//! Parsed expressions. Macros are gone: what they stood for is in their place.
+//! The abstract syntax tree of expressions. Macros are already expanded.
 
-/// An expression and where it stands.
+/// A node of the syntax tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
-    /// Its number among all parts of the whole, outermost first.
+    /// Unique number within the whole expression, in preorder.
     pub(crate) id: usize,
-    /// The place in the source, in characters: of an operator rather than of its first operand.
+    /// Source offset in characters. For binary operators, that of the operator.
     pub(crate) offset: usize,
     pub(crate) kind: ExprKind,
 }
@@ -13,21 +13,21 @@ pub(crate) struct Expr {
 #[derive(Clone, Debug)]
 pub(crate) enum ExprKind {
     Literal(Literal),
-    /// A variable or the name of a type; a leading dot is kept.
+    /// A variable or type name; a leading dot is kept.
     Ident(String),
-    /// `operand.field`; with `test_only`, `has(operand.field)`.
+    /// `operand.field`, or `has(operand.field)` if `test_only`.
     Select {
         operand: Box<Expr>,
         field: String,
         test_only: bool,
     },
-    /// A function, or with a target a method. Operators are functions named as in [`op`].
+    /// A function call, or a method call if there is a target. Operators are functions named as in [`op`].
     Call {
         function: String,
         target: Option<Box<Expr>>,
         args: Vec<Expr>,
     },
-    /// Elements, and whether each is optional (`?x`).
+    /// Elements; the flag marks optional ones (`?x`).
     List(Vec<(Expr, bool)>),
     Map(Vec<Entry<Expr>>),
     Struct {
@@ -53,7 +53,7 @@ impl Expr {
         Self { id: 0, offset, kind }
     }
 
-    /// Gives each part its number. Gives back how many there are.
+    /// Numbers all nodes in preorder and returns their count.
     pub(crate) fn number(&mut self) -> usize {
         let mut next = 0;
         self.walk_mut(&mut |part| {
@@ -63,7 +63,7 @@ impl Expr {
         next
     }
 
-    /// Changes the expression and all that it is made of, outermost first.
+    /// Visits this node and all descendants mutably, in preorder.
     pub(crate) fn walk_mut(&mut self, visit: &mut impl FnMut(&mut Expr)) {
         visit(self);
         match &mut self.kind {
@@ -93,7 +93,7 @@ impl Expr {
         }
     }
 
-    /// Visits the expression and all that it is made of, outermost first.
+    /// Visits this node and all descendants in preorder.
     pub(crate) fn walk(&self, visit: &mut impl FnMut(&Expr)) {
         visit(self);
         match &self.kind {
@@ -123,21 +123,21 @@ impl Expr {
 /// An entry of a map or a field of a struct.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<K> {
-    /// Where its colon stands.
+    /// Source offset of the colon.
     pub(crate) offset: usize,
     pub(crate) key: K,
     pub(crate) value: Expr,
     pub(crate) optional: bool,
 }
 
-/// A loop over a list or a map that builds up a value.
+/// A fold over a list or a map that accumulates a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Comprehension {
     pub(crate) range: Expr,
     pub(crate) var: String,
-    /// With it, `var` is the index or key and this the element or value.
+    /// If set, `var` is the index or key and `var2` the element or value.
     pub(crate) var2: Option<String>,
-    /// The name of the value that is built up, [`ACCU`] in most.
+    /// The name of the accumulator, usually [`ACCU`].
     pub(crate) accu: String,
     pub(crate) accu_init: Expr,
     pub(crate) condition: Expr,
@@ -145,10 +145,10 @@ pub(crate) struct Comprehension {
     pub(crate) result: Expr,
 }
 
-/// The value that a comprehension builds up. No expression can name it.
+/// The accumulator of a comprehension. Not a valid identifier in expressions.
 pub(crate) const ACCU: &str = "@result";
 
-/// Names of operators as functions.
+/// Function names of operators.
 pub(crate) mod op {
     pub(crate) const CONDITIONAL: &str = "_?_:_";
     pub(crate) const OR: &str = "_||_";
@@ -170,9 +170,9 @@ pub(crate) mod op {
     pub(crate) const INDEX: &str = "_[_]";
     pub(crate) const OPT_INDEX: &str = "_[?_]";
     pub(crate) const OPT_SELECT: &str = "_?._";
-    /// Puts an entry into a map; no expression can name it.
+    /// Inserts an entry into a map. Not callable from expressions.
     pub(crate) const MAP_INSERT: &str = "cel.@mapInsert";
-    /// Sorts a list by a list of keys; no expression can name it.
+    /// Sorts a list by a list of keys. Not callable from expressions.
     pub(crate) const SORT_BY_KEYS: &str = "@sortByAssociatedKeys";
     pub(crate) const NOT_STRICTLY_FALSE: &str = "@not_strictly_false";
 }

@@ -1,4 +1,4 @@
-//! Checks that an expression makes sense for the types of its variables.
+//! Type checker: resolves the types and overloads of an expression.
 
 use std::collections::HashMap;
 
@@ -8,29 +8,29 @@ use crate::library::Overload;
 use crate::source::{Issue, Source};
 use crate::types::{Param, Type};
 
-/// The types of an expression and its parts.
+/// The type-checked expression: types and overloads by node.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// Of the whole.
+    /// The type of the whole expression.
     pub(crate) output: Type,
-    /// By the part's number.
+    /// Types by node id.
     types: HashMap<usize, Type>,
     calls: HashMap<usize, Vec<&'static Overload>>,
 }
 
 impl Checked {
-    /// The type of a part.
+    /// Returns the type of a node.
     pub(crate) fn of(&self, part: &Expr) -> &Type {
         self.types.get(&part.id).unwrap_or(&Type::Dyn)
     }
 
-    /// The overloads that a call may mean.
+    /// Returns the overloads that a call may resolve to.
     pub(crate) fn overloads(&self, call: &Expr) -> &[&'static Overload] {
         self.calls.get(&call.id).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
-/// The types that an expression has in an environment, or all that is wrong with it.
+/// Type-checks an expression, or returns all issues found.
 pub(crate) fn check(environment: &Environment, source: &Source, expr: &Expr) -> Result<Checked, Vec<Issue>> {
     let mut checker = Checker {
         environment,
@@ -55,7 +55,7 @@ type Mapping = HashMap<Param, Type>;
 struct Checker<'a> {
     environment: &'a Environment,
     source: &'a Source,
-    /// Variables of comprehensions, innermost last.
+    /// Comprehension variables, innermost last.
     scopes: Vec<(String, Type)>,
     mapping: Mapping,
     fresh: u32,
@@ -154,7 +154,7 @@ impl Checker<'_> {
         Type::Param(Param::Fresh(self.fresh - 1))
     }
 
-    /// The type of an element of a literal; of an optional one, what it holds.
+    /// Returns the type of an element in a literal; for an optional element, the type it wraps.
     fn optional_entry(&mut self, value: &Expr, optional: bool) -> Type {
         let ty = self.expr(value);
         if !optional {
@@ -167,7 +167,7 @@ impl Checker<'_> {
         inner.clone()
     }
 
-    /// Checks that a field of a new object takes the value that it is given.
+    /// Checks that a field exists and accepts the value it is initialized with.
     fn initialized(&mut self, object: &Type, field: &Entry<String>) {
         let found = self.optional_entry(&field.value, field.optional);
         let Type::Object(object) = object else { return };
@@ -184,7 +184,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of both; where there is none, anything. Literals of several types are refused later.
+    /// Returns the common type of two types, or `dyn`. Literals with mixed types are rejected later.
     fn joined(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else { return current };
         if self.assignable(&previous, &current) { most_general(previous, current) } else { Type::Dyn }
@@ -207,7 +207,7 @@ impl Checker<'_> {
                 self.assignable(&Type::Dyn, target);
                 Type::Dyn
             }
-            // Objects to cel-go, whose fields no one declares; addresses and networks are opaque there too.
+            // cel-go treats these as objects without a declaration. IP addresses and CIDRs are opaque there too.
             Type::Opaque(name) if !name.starts_with("net.") => {
                 self.report(offset, format!("unexpected failed resolution of '{name}'"));
                 Type::Error
@@ -301,7 +301,7 @@ impl Checker<'_> {
         })
     }
 
-    /// The declared type with its parameters replaced by fresh ones of this call.
+    /// Replaces the type parameters of a declaration with fresh ones for this call.
     fn instantiated(&mut self, ty: &Type, params: &mut Mapping) -> Type {
         match ty {
             Type::Param(param) => {
@@ -405,7 +405,7 @@ impl Checker<'_> {
     }
 }
 
-/// `a.b.c`, if the expression is nothing but names and dots.
+/// Returns `a.b.c` if the expression consists only of identifiers and field selections.
 pub(crate) fn qualified_name(expr: &Expr) -> Option<String> {
     match &expr.kind {
         ExprKind::Ident(name) => Some(name.clone()),
@@ -449,7 +449,7 @@ fn is_assignable(mapping: &mut Mapping, a: &Type, b: &Type) -> bool {
     }
 }
 
-/// Whether `ty` can stand for the parameter, and whether something already did.
+/// Whether `ty` can be substituted for the parameter, and whether the parameter was already bound.
 fn substitution(mapping: &mut Mapping, ty: &Type, param: &Param) -> (bool, bool) {
     if matches!(ty, Type::Param(other) if other == param) {
         return (true, true);

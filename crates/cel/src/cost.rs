@@ -1,4 +1,4 @@
-//! What calls cost when they run.
+//! Runtime cost of calls.
 
 use crate::ast::op;
 use crate::library::Overload;
@@ -7,13 +7,13 @@ use crate::library::formats::pattern_length;
 use crate::types::Type;
 use crate::value::{Evaluated, Value};
 
-/// A tenth of what is walked over, rounded up.
+/// The cost of traversing a value: a tenth of its size, rounded up.
 pub(crate) fn traversal(size: u64) -> u64 {
     size.div_ceil(10)
 }
 
-/// What a call costs besides its arguments. `overload` is the only one that the call can mean; a call that may mean
-/// several costs the least.
+/// Returns the cost of a call without its arguments.
+/// `overload` is set if the call resolved to exactly one; ambiguous calls have the lowest cost.
 pub(crate) fn of_call(
     function: &str,
     overload: Option<&Overload>,
@@ -52,7 +52,7 @@ pub(crate) fn of_call(
     }
 }
 
-/// What functions on whole lists cost: by the size of what they make, or of what they compare.
+/// The cost of list functions, by the size of the list they create or of the items they compare.
 fn of_extension(function: &str, args: &[Evaluated], result: &Evaluated) -> Option<u64> {
     let value = |i: usize| args.get(i).and_then(|arg| arg.as_ref().ok());
     let size = |i: usize| value(i).map_or(1, library_size);
@@ -82,7 +82,7 @@ fn of_extension(function: &str, args: &[Evaluated], result: &Evaluated) -> Optio
     })
 }
 
-/// Whether a function only looks at what a value has ready, both when it runs and when it is judged beforehand.
+/// Whether a function has a constant cost of one, both at runtime and in the estimate.
 pub(crate) fn costs_one(function: &str) -> bool {
     if authz::is_nominal(function) {
         return true;
@@ -119,7 +119,7 @@ pub(crate) fn costs_one(function: &str) -> bool {
     )
 }
 
-/// What Kubernetes says that its functions cost.
+/// The cost of functions in the Kubernetes CEL libraries.
 fn of_library(
     function: &str,
     overload: Option<&Overload>,
@@ -183,7 +183,7 @@ fn of_library(
     })
 }
 
-/// The size of what has one, or of what an optional holds.
+/// Returns the size of a value, or of the value inside an optional.
 fn actual_size(value: Option<&Value>) -> u64 {
     match value {
         Some(Value::Optional(Some(inner))) => actual_size(Some(inner)),
@@ -207,7 +207,7 @@ fn library_size(value: &Value) -> u64 {
     }
 }
 
-/// What walking over a value and all that is in it costs.
+/// The cost of traversing a value and everything in it.
 fn traversal_of(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64 / 10,

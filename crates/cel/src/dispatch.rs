@@ -1,4 +1,4 @@
-//! Which overload a call means when it runs, and what an error calls one that there is none for.
+//! Runtime overload resolution, and the error for calls without a matching overload.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::library::Overload;
 use crate::types::Type;
 use crate::value::{EvalError, Evaluated, Value};
 
-/// Calls the overload that takes these arguments.
+/// Calls the first overload that accepts these arguments.
 pub(crate) fn dispatch(
     overloads: Option<&'static [Overload]>,
     is_member: bool,
@@ -25,19 +25,20 @@ pub(crate) fn dispatch(
     }
 }
 
-/// Whether a function does the same for all of its overloads, whichever of them a call was checked to mean.
+/// Whether all overloads of a function can be dispatched to, whichever one a call was checked against.
 pub(crate) fn is_one_for_all(name: &str) -> bool {
     const ALL: [&str; 8] =
         [op::ADD, op::SUBTRACT, op::MULTIPLY, op::DIVIDE, op::MODULO, op::NEGATE, "size", "matches"];
     ALL.contains(&name)
 }
 
-/// How an error names a call that no overload takes: operators go without saying if another operand would do.
+/// Returns the name in a "no such overload" error, as cel-go reports it.
+/// Operators are unnamed if the first operand is supported and only the second is wrong.
 fn missing(name: &str, args: &[Value]) -> Option<Arc<str>> {
     let operand = args.first();
     let is_whole = matches!(operand, Some(Value::Int(_) | Value::Uint(_)));
     let is_number = is_whole || matches!(operand, Some(Value::Double(_)));
-    // These have methods of their own in cel-go, and an operator might be one.
+    // In cel-go these types implement methods, which might include the operator.
     let has_methods = matches!(operand, Some(Value::String(_) | Value::Timestamp(_) | Value::Duration(_)));
     let takes_first = match name {
         op::IN | op::NOT => true,
@@ -54,7 +55,7 @@ fn missing(name: &str, args: &[Value]) -> Option<Arc<str>> {
     (!takes_first).then(|| name.into())
 }
 
-/// What cel-go calls the type of a value.
+/// Returns cel-go's name for a value's type.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "types.Null",

@@ -1,4 +1,4 @@
-//! What an expression can name: variables and functions.
+//! The variables and functions available to an expression.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use crate::check::qualified_name;
 use crate::library::{self, Overload, authz};
 use crate::types::{ObjectType, Type};
 
-/// The type of the steps of a JSON patch.
+/// The type of JSON patch operations.
 pub(crate) const JSON_PATCH: &str = "JSONPatch";
 
-/// The variables that an expression can use, besides all functions that Kubernetes offers to rules.
+/// Declares the variables of expressions. All functions of Kubernetes' CEL libraries are included.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<String, Type>,
@@ -19,7 +19,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// No variables yet.
+    /// Creates an environment without variables.
     pub fn new() -> Self {
         Self::default()
     }
@@ -31,15 +31,16 @@ impl Environment {
         self
     }
 
-    /// Declares `authorizer`, whose checks a [`Value::authorizer`](crate::Value::authorizer) decides, and `authorizer.requestResource`, which a
-    /// [`Value::resource_check`](crate::Value::resource_check) stands for.
+    /// Declares `authorizer` and `authorizer.requestResource`.
+    /// Their values are created by [`Value::authorizer`](crate::Value::authorizer) and
+    /// [`Value::resource_check`](crate::Value::resource_check).
     #[must_use]
     pub fn with_authorizer(self) -> Self {
         self.with("authorizer", Type::Opaque(authz::AUTHORIZER))
             .with("authorizer.requestResource", Type::Opaque(authz::RESOURCE_CHECK))
     }
 
-    /// Makes names of selections that stand for a variable with dots in its name.
+    /// Turns selections such as `a.b` into identifiers if a variable has that dotted name.
     pub(crate) fn resolve_dotted(&self, expr: &mut Expr) {
         if !self.variables.keys().any(|name| name.contains('.')) {
             return;
@@ -53,15 +54,16 @@ impl Environment {
         });
     }
 
-    /// Adds what changes are written with: objects without a schema, `Object{...}` and for what is below it
-    /// `Object.spec{...}`; steps, `JSONPatch{...}`; and `jsonpatch.escapeKey`.
+    /// Declares the types and functions of mutating admission policies.
+    /// These are schemaless objects, `Object{...}` with nested `Object.spec{...}`, patch operations,
+    /// `JSONPatch{...}`, and `jsonpatch.escapeKey`.
     #[must_use]
     pub fn with_patches(mut self) -> Self {
         self.patches = true;
         self
     }
 
-    /// The type of the objects that `name{...}` makes.
+    /// Returns the type of objects created by `name{...}`.
     pub(crate) fn structure(&self, name: &str) -> Option<Type> {
         let name = name.strip_prefix('.').unwrap_or(name);
         let (fields, open): (&[(&str, Type)], bool) = match name {
@@ -78,7 +80,7 @@ impl Environment {
         Some(Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields, open })))
     }
 
-    /// The type of a variable, or of the name of a type.
+    /// Returns the type of a variable or of a type name.
     pub(crate) fn variable(&self, name: &str) -> Option<Type> {
         let named = |ty: Type| Some(Type::Type(Box::new(ty)));
         if let Some(ty) = self.variables.get(name) {

@@ -1,4 +1,4 @@
-//! What an expression may cost, before it runs.
+//! Static cost estimation of expressions.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use crate::library::Overload;
 use crate::library::authz;
 use crate::types::Type;
 
-/// The least and the most of something.
+/// A minimum and a maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
-    /// The least.
+    /// The minimum.
     pub min: u64,
-    /// The most; `u64::MAX` if there is no limit.
+    /// The maximum; `u64::MAX` if unbounded.
     pub max: u64,
 }
 
-/// Walking over a character costs a tenth.
+/// Cost factor of traversing a string, per character.
 const CHARACTER: f64 = 0.1;
-/// A pattern costs a quarter of its length.
+/// Cost factor of a regular expression, per character.
 const PATTERN: f64 = 0.25;
 
 impl Range {
@@ -43,7 +43,7 @@ impl Range {
         Self { min: scaled(self.min, factor), max: scaled(self.max, factor) }
     }
 
-    /// The range that covers both.
+    /// The smallest range that contains both.
     fn union(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
@@ -54,14 +54,14 @@ fn scaled(value: u64, factor: f64) -> u64 {
     (value as f64 * factor).ceil() as u64
 }
 
-/// Knows how large variables and what is in them can be.
+/// Provides size limits of variables and the values in them.
 pub trait Sizes {
-    /// The largest size of what is at a path, if it is known. The first part of a path is a variable or one of the other parts:
-    /// a field, `@items`, `@keys` or `@values`.
+    /// Returns the maximum size of the value at a path, if known.
+    /// A path starts with a variable; the other elements are field names, `@items`, `@keys` or `@values`.
     fn max_size(&self, path: &[String]) -> Option<u64>;
 }
 
-/// No sizes are known.
+/// No size limits are known.
 impl Sizes for () {
     fn max_size(&self, _: &[String]) -> Option<u64> {
         None
@@ -80,7 +80,7 @@ pub(crate) fn estimate(expr: &Expr, checked: &Checked, sizes: &dyn Sizes) -> Ran
     estimator.cost(expr)
 }
 
-/// The sizes of what is in a list or map.
+/// The sizes of the elements of a list or the entries of a map.
 #[derive(Clone, Copy)]
 struct Entries {
     is_list: bool,
@@ -101,14 +101,14 @@ struct Local {
     entries: Option<Entries>,
 }
 
-/// What is known of an argument.
+/// What is known about an argument.
 struct Node<'e> {
     expr: &'e Expr,
     path: Vec<String>,
     size: Option<Range>,
 }
 
-/// What a call costs, and how large its result is.
+/// The cost of a call and the size of its result.
 struct Call {
     cost: Range,
     size: Option<Range>,
@@ -256,7 +256,7 @@ impl Estimator<'_> {
         }
         let overloads = self.checked.overloads(expr).to_vec();
         let mut sum = Range::fixed(0);
-        // A dotted name may be a function's rather than a value with a method.
+        // A dotted name may be a namespaced function instead of a method call.
         let is_member = target.is_some() && overloads.first().is_none_or(|overload| overload.member);
         let target = target.filter(|_| is_member);
         let full_name;
@@ -399,7 +399,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// What functions on whole lists may cost: by the size of what they make, or of what they compare.
+    /// The estimated cost of list functions, by the size of their result or of the compared items.
     fn extension(
         &self,
         function: &str,
@@ -448,7 +448,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// What Kubernetes says that its functions may cost.
+    /// The estimated cost of functions in the Kubernetes CEL libraries.
     fn library(
         &self,
         function: &str,
@@ -561,7 +561,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// The type and the size of a list's items; `None` for what is no list.
+    /// Returns the type and size of a list's items; `None` if it is not a list.
     fn item(&self, list: &Node<'_>) -> Option<(Type, Range)> {
         let ty = match self.checked.of(list.expr) {
             Type::List(item) => (**item).clone(),
@@ -648,7 +648,7 @@ impl Estimator<'_> {
     }
 }
 
-/// Whether a loop runs never and only names a value.
+/// Whether a comprehension never iterates and only binds a variable.
 fn is_binding(comprehension: &Comprehension) -> bool {
     matches!(&comprehension.range.kind, ExprKind::List(items) if items.is_empty())
         && matches!(comprehension.condition.kind, ExprKind::Literal(Literal::Bool(false)))
@@ -659,7 +659,7 @@ fn comparison(a: Range, b: Range) -> Range {
     Range { min: u64::from(max > 0), max }.scaled(CHARACTER)
 }
 
-/// How long text can be after a replacement.
+/// The possible length of a string after replacement.
 fn replaced(text: Range, old: Range, new: Range) -> Range {
     let (mut count, mut kept) = (Range::default(), Range::default());
     if old.min == 0 {
@@ -693,7 +693,7 @@ fn literal_size(expr: &Expr) -> Option<u64> {
     u64::try_from(size).ok()
 }
 
-/// Whether all values of a type have one size.
+/// Whether all values of a type have the same size.
 fn is_scalar(ty: &Type) -> bool {
     match ty {
         Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,

@@ -1,4 +1,4 @@
-//! Expressions to values.
+//! Evaluates expressions.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::library::authz::has_no_equality;
 use crate::types::{Type, is_reserved};
 use crate::value::{EvalError, Evaluated, Value, compare, equal, fail};
 
-/// What an expression cost, and may cost.
+/// The cost spent so far, and the limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     pub(crate) limit: u64,
@@ -36,14 +36,14 @@ impl Budget {
 
 pub(crate) struct Evaluator<'a> {
     pub(crate) program: &'a Program,
-    /// Variables, innermost last.
+    /// Comprehension variables, innermost last.
     pub(crate) scopes: Vec<(&'a str, Value)>,
     pub(crate) budget: Budget,
 }
 
-/// What a chain of selections has come to.
+/// The intermediate result of a selection chain.
 struct Reached {
-    /// `None` once something optional was absent: nothing further is looked at.
+    /// `None` once an optional part was absent: the rest of the chain is skipped.
     value: Option<Value>,
     optional: bool,
 }
@@ -135,7 +135,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The type that a dotted name stands for.
+    /// Returns the type value that a dotted name denotes, if any.
     fn type_name(&self, expr: &Expr) -> Option<Value> {
         let name = qualified_name(expr)?;
         if self.scopes.iter().any(|(variable, _)| name.starts_with(&format!("{variable}."))) {
@@ -147,19 +147,19 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `has(operand.field)`.
+    /// Evaluates `has(operand.field)`.
     fn test(&mut self, operand: &'a Expr, field: &str) -> Evaluated {
         let reached = self.base(operand)?;
         let is_there = |value: Value| {
             value.field(field).is_some() || reserved_field(&value, &Value::string(field)).is_some()
         };
         let found = reached.value.is_some_and(is_there);
-        // What is optional costs nothing if it is absent.
+        // An absent optional costs nothing.
         self.budget.spend(u64::from(found || !reached.optional))?;
         Ok(Value::Bool(found))
     }
 
-    /// The value of a chain of selections. The chain itself costs one, unless a choice is at its root.
+    /// Evaluates a selection chain. The chain costs one, unless it starts from a conditional.
     fn attribute(&mut self, expr: &'a Expr) -> Evaluated {
         let reached = self.resolve(expr);
         if !root_is_choice(expr) {
@@ -168,7 +168,7 @@ impl<'a> Evaluator<'a> {
         reached?.finish()?.checked()
     }
 
-    /// Follows a chain to where it leads.
+    /// Resolves a selection chain to its value.
     fn resolve(&mut self, expr: &'a Expr) -> Result<Reached, EvalError> {
         match &expr.kind {
             ExprKind::Ident(name) => Ok(Reached { value: Some(self.named(name)?), optional: false }),
@@ -216,7 +216,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What a chain goes on from: a shorter chain, or any value.
+    /// Resolves the operand of a selection: a shorter chain or any other expression.
     fn base(&mut self, operand: &'a Expr) -> Result<Reached, EvalError> {
         let is_type = matches!(&operand.kind, ExprKind::Select { .. }) && self.type_name(operand).is_some();
         let reached = if is_attribute(operand) && !is_type {
@@ -237,7 +237,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// One step of a chain. What is optional costs nothing if it is absent.
+    /// Applies one selection of a chain. Optional selections cost nothing if the value is absent.
     fn qualify(&mut self, reached: Reached, key: Value, optional: bool) -> Result<Reached, EvalError> {
         let Some(value) = reached.value else { return Ok(reached) };
         if !reached.optional && !optional {
@@ -285,7 +285,7 @@ impl<'a> Evaluator<'a> {
             }
             _ => {}
         }
-        // A dotted name may be a function's rather than a value with a method.
+        // A dotted name may be a namespaced function instead of a method call.
         let environment = &self.program.environment;
         let namespaced = target.and_then(qualified_name).map(|prefix| format!("{prefix}.{function}"));
         let known = namespaced.and_then(|name| Some((environment.functions(&name)?, name)));
@@ -294,7 +294,7 @@ impl<'a> Evaluator<'a> {
         if let Some(target) = target.filter(|_| is_member) {
             values.push(self.expr(target));
         }
-        // Two arguments are both looked at before an error in one of them counts.
+        // With up to two arguments, both are evaluated before an error in one is returned.
         let is_patient = values.len() + args.len() <= 2 && !self.is_fixed_match(function, args);
         for arg in args {
             if let Some(Err(error)) = values.last().filter(|_| !is_patient) {
@@ -325,7 +325,7 @@ impl<'a> Evaluator<'a> {
         result
     }
 
-    /// Whether a call matches text with a pattern that is always the same, and was prepared before.
+    /// Whether this is a `matches` call with a constant pattern, compiled in advance.
     fn is_fixed_match(&self, function: &str, args: &[Expr]) -> bool {
         function == "matches" && args.last().is_some_and(|pattern| self.constant(pattern).is_some())
     }
@@ -346,7 +346,7 @@ impl<'a> Evaluator<'a> {
         result.checked()
     }
 
-    /// Whether an item is in a list of constants, which is looked up rather than searched.
+    /// Evaluates `item in list` for a constant list of primitives, which costs as much as a lookup.
     fn member_of_constant(&mut self, expr: &'a Expr, item: &'a Expr, list: &'a Expr) -> Option<Evaluated> {
         let [overload] = self.program.checked.overloads(expr) else { return None };
         let (Some(Type::List(_)), Some(Value::List(items))) = (overload.args.get(1), self.constant(list))
@@ -373,7 +373,7 @@ impl<'a> Evaluator<'a> {
         Some(self.expr(item).map(|item| Value::Bool(items.iter().any(|i| equal(i, &item)))))
     }
 
-    /// `&&` and `||`: a side that decides makes up for an error on the other.
+    /// Evaluates `&&` and `||`: a deciding operand overrides an error in the other one.
     fn logical(&mut self, left: &'a Expr, right: &'a Expr, deciding: bool) -> Evaluated {
         let left = self.expr(left);
         if matches!(left, Ok(Value::Bool(value)) if value == deciding) {
@@ -403,7 +403,7 @@ impl<'a> Evaluator<'a> {
         let depth = self.scopes.len();
         let mut current = self.expr(accu_init);
         for (first, second) in items {
-            // An error in a step may be made up for by a later one, so it goes along as the value.
+            // A later step may override an error, so carry it in the accumulator.
             let known = match &current {
                 Ok(value) => value.clone(),
                 Err(error) => Value::Invalid(error.clone()),
@@ -435,7 +435,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Whether an expression is a variable, or a chain of selections or a choice that is evaluated as one.
+/// Whether an expression is an attribute: a variable, a selection chain, or a conditional.
 fn is_attribute(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Ident(_) => true,
@@ -447,7 +447,7 @@ fn is_attribute(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a chain of selections starts from a choice.
+/// Whether a selection chain starts from a conditional.
 fn root_is_choice(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Select { operand, .. } => root_is_choice(operand),
@@ -460,7 +460,7 @@ fn root_is_choice(expr: &Expr) -> bool {
     }
 }
 
-/// The value that a literal stands for.
+/// Converts a literal to a value.
 pub(crate) fn literal(literal: &Literal) -> Value {
     match literal {
         Literal::Null => Value::Null,
@@ -473,13 +473,14 @@ pub(crate) fn literal(literal: &Literal) -> Value {
     }
 }
 
-/// Operators, which need no search among overloads.
+/// Evaluates operators that need no overload resolution.
 fn operator(function: &str, args: &[Value]) -> Option<Evaluated> {
     let ordered = |accept: fn(Ordering) -> bool| match args {
         [a, b] => Some(match compare(a, b) {
             Some(order) => Ok(Value::Bool(accept(order))),
             None if both_numbers(a, b) => fail("NaN values cannot be ordered"),
-            // To the first, what is of another type; what has no order at all is told apart.
+            // The error is unnamed if only the second operand has the wrong type, and named if the first one has no
+            // order.
             None if compare(a, a).is_some() || matches!(a, Value::Double(_)) => {
                 Err(EvalError::NoSuchOverload(None))
             }
@@ -498,7 +499,7 @@ fn operator(function: &str, args: &[Value]) -> Option<Evaluated> {
         (op::GREATER, _) => ordered(Ordering::is_gt),
         (op::GREATER_EQUALS, _) => ordered(Ordering::is_ge),
         (op::NOT, [Value::Bool(value)]) => Some(Ok(Value::Bool(!value))),
-        // Not declared, and yet done.
+        // Not declared, but supported at runtime.
         (op::NEGATE, [Value::Duration(nanos)]) => {
             let negated = nanos.checked_neg().map(Value::Duration);
             Some(negated.map_or_else(|| fail("integer overflow"), Ok))
@@ -547,7 +548,7 @@ fn bad_index(index: &Value) -> EvalError {
     })
 }
 
-/// A field that is named like a reserved word, which an expression may write without its escape.
+/// Returns the field with a reserved name, which expressions may write unescaped.
 fn reserved_field<'v>(object: &'v Value, name: &Value) -> Option<&'v Value> {
     match name {
         Value::String(name) if is_reserved(name) => object.field(&format!("__{name}__")),
@@ -555,7 +556,7 @@ fn reserved_field<'v>(object: &'v Value, name: &Value) -> Option<&'v Value> {
     }
 }
 
-/// What is under a key or index.
+/// Returns the value at a key or index.
 fn get(container: &Value, index: &Value) -> Evaluated {
     match container {
         Value::List(items) => {
@@ -569,7 +570,7 @@ fn get(container: &Value, index: &Value) -> Evaluated {
             Some(value) => Ok(value.clone()),
             None => fail(format!("no such key: {index}")),
         },
-        // Whether an object without a schema has a field cannot be known.
+        // A schemaless object may have any field.
         Value::Object(object) => Ok(object.get(index).cloned().unwrap_or(Value::Null)),
         Value::Invalid(error) => Err(error.clone()),
         _ => fail(format!("no such key: {index}")),

@@ -1,4 +1,4 @@
-//! Parts of expressions that are always the same, computed once.
+//! Constant folding.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use crate::library::strings::pattern;
 use crate::types::Type;
 use crate::value::{EvalError, Value, equal};
 
-/// The values of all constant parts that are no literals: lists and maps of constants, and conversions of them, which may
-/// fail.
+/// Evaluates constant subexpressions other than literals: lists, maps and conversions of constants.
+/// Fails if a conversion fails.
 pub(crate) fn constants(program: &Program) -> Result<HashMap<usize, Value>, EvalError> {
     let mut folder = Folder { program, constants: HashMap::new() };
     folder.fold(&program.expr)?;

@@ -1,6 +1,6 @@
-//! Kubernetes' Common Expression Language: parsed, checked against declared types, and evaluated within a budget.
+//! Common Expression Language with Kubernetes' libraries: parses, checks, evaluates within a budget.
 //!
-//! Written by hand: the existing crates have no type checker, escape field names as Kubernetes does not, and lack its
+//! Not based on existing crates: they have no type checker, do not escape field names like Kubernetes, and lack its
 //! libraries.
 //!
 //! ```
@@ -13,14 +13,14 @@
 //! ```
 //!
 //! # The model
-//! An [`Environment`] declares the variables of an expression with their [`Type`]s, and the libraries of Kubernetes. [`Program::compile`]
-//! parses an expression, checks its types and folds constant parts; its [`Issue`]s have the text and the position that cel-go gives.
-//! [`Program::estimate`] bounds the cost before anything runs, from the [`Sizes`] of variables: that is how definitions with rules that
-//! are too expensive are refused. [`Program::run`] evaluates it on [`Value`]s, charges every step and ends with
-//! [`EvalError::CostLimitExceeded`] at a limit.
+//! An [`Environment`] declares the variables of an expression with their [`Type`]s, and the libraries of Kubernetes.
+//! [`Program::compile`] parses an expression, checks its types and folds constants; its [`Issue`]s have the text and
+//! the position that cel-go reports. [`Program::estimate`] bounds the cost before evaluation from the [`Sizes`] of
+//! variables, so that definitions with too expensive rules can be rejected. [`Program::run`] evaluates a program on
+//! [`Value`]s, charges every step and fails with [`EvalError::CostLimitExceeded`] at a limit.
 //!
-//! A program is immutable and can be shared by threads. Values are cheap to clone. There is no recursion that input can drive deeper
-//! than the parser's limit.
+//! A program is immutable and can be shared between threads. Values are cheap to clone. Input cannot cause recursion
+//! deeper than the parser's limit.
 
 mod ast;
 mod check;
@@ -59,13 +59,13 @@ use check::Checked;
 use eval::{Budget, Evaluator};
 use source::Source;
 
-/// Why an expression cannot be used.
+/// The reasons an expression does not compile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// It does not parse, or its types do not go together: one issue for each place, in the order of the text.
+    /// Syntax or type errors, in source order.
     Issues(Vec<Issue>),
-    /// A conversion in it fails whatever its variables are.
+    /// A constant conversion always fails.
     Conversion(#[source] EvalError),
 }
 
@@ -88,18 +88,18 @@ impl fmt::Display for CompileError {
     }
 }
 
-/// An expression that has been checked, ready to run as often as wanted, in any thread.
+/// A compiled expression, which can be evaluated any number of times from any thread.
 #[derive(Clone, Debug)]
 pub struct Program {
     environment: Environment,
     expr: Arc<Expr>,
     checked: Arc<Checked>,
-    /// The values of parts that are always the same, by their numbers.
+    /// The values of constant subexpressions, by node id.
     constants: HashMap<usize, Value>,
 }
 
 impl Program {
-    /// Parses and checks an expression.
+    /// Parses and type-checks an expression.
     ///
     /// ```
     /// use steersman_cel::{Environment, Program, Type};
@@ -129,12 +129,12 @@ impl Program {
         Ok(program)
     }
 
-    /// The type of the value that it gives.
+    /// Returns the type of the result.
     pub fn output(&self) -> &Type {
         &self.checked.output
     }
 
-    /// Whether it names this variable anywhere.
+    /// Whether the expression refers to a variable.
     ///
     /// ```
     /// use steersman_cel::{Environment, Program, Type};
@@ -145,14 +145,14 @@ impl Program {
     /// ```
     pub fn uses(&self, variable: &str) -> bool {
         let mut found = false;
-        // A variable may have a name with dots, which the name before them stands for here.
+        // A variable with a dotted name counts as a use of its first segment.
         self.expr.walk(&mut |expr| {
             found |= matches!(&expr.kind, ast::ExprKind::Ident(name) if name.split('.').next() == Some(variable));
         });
         found
     }
 
-    /// Runs it on these variables. Gives the value and what it cost; above `limit` it ends with an error.
+    /// Evaluates the program and returns the result and its cost; fails once the cost exceeds `limit`.
     ///
     /// ```
     /// use steersman_cel::{Environment, EvalError, Program, Type, Value};
@@ -177,7 +177,7 @@ impl Program {
         (value, evaluator.budget.spent)
     }
 
-    /// The least and the most that a run may cost, given how large variables can be.
+    /// Returns the minimum and maximum cost of a run, given the size limits of variables.
     #[must_use]
     pub fn estimate(&self, sizes: &dyn Sizes) -> Range {
         estimate::estimate(&self.expr, &self.checked, sizes)

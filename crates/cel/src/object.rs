@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use crate::value::{Value, equal};
 
-/// An object of a named type.
+/// An object of a named type, created by an expression.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// The name of its type, such as `Object.spec`.
+    /// The type name, such as `Object.spec`.
     pub name: Arc<str>,
-    /// Its fields, which do not repeat.
+    /// The fields, with unique names.
     pub fields: Vec<(Arc<str>, Value)>,
 }
 
 impl Object {
-    /// The value of a field.
+    /// Returns the value of a field.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Value> {
         self.fields.iter().find(|(key, _)| **key == *name).map(|(_, value)| value)
     }
 
-    /// The field that a value names.
+    /// Returns the field named by a string value.
     pub(crate) fn get(&self, name: &Value) -> Option<&Value> {
         match name {
             Value::String(name) => self.field(name),

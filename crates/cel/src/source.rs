@@ -1,11 +1,11 @@
-//! The text of an expression, and errors that point into it.
+//! Source text of an expression, and errors with positions in it.
 
 use std::fmt;
 
-/// A snippet longer than this is left out of an error.
+/// Maximum length of a snippet in an error; longer ones are omitted.
 const MAX_SNIPPET: usize = 16_384;
 
-/// The text of an expression by characters, so that places in it can be counted.
+/// Source text as characters, for offsets in characters.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) chars: Vec<char>,
@@ -16,7 +16,7 @@ impl Source {
         Self { chars: text.chars().collect() }
     }
 
-    /// The line, from 1, and the column, from 0, of a place.
+    /// Returns the line (from 1) and column (from 0) of an offset.
     fn location(&self, offset: usize) -> (usize, usize) {
         let before = &self.chars[..offset.min(self.chars.len())];
         let line = before.iter().filter(|c| **c == '\n').count();
@@ -29,21 +29,21 @@ impl Source {
         text.split('\n').nth(line.saturating_sub(1)).unwrap_or_default().to_owned()
     }
 
-    /// The error with its place and the line that it is in.
+    /// Creates an error with its position and source line.
     pub(crate) fn error(&self, offset: usize, message: impl Into<String>) -> Issue {
         let (line, column) = self.location(offset);
         Issue { line, column, message: message.into(), snippet: self.line(line) }
     }
 }
 
-/// One thing that is wrong with an expression. It prints with the line that it is in, and a mark below the place.
+/// A compile error. Displayed with its source line and a caret under the position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 0.
     pub column: usize,
-    /// What is wrong.
+    /// The message.
     pub message: String,
     snippet: String,
 }

@@ -1,4 +1,4 @@
-//! Objects that expressions make: `Object.spec{replicas: 3}`.
+//! Struct literals: `Object.spec{replicas: 3}`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::value::{Evaluated, Value, fail};
 
 impl<'a> Evaluator<'a> {
-    /// A new object of a type that the checker knows.
+    /// Evaluates a struct literal of a type known to the checker.
     pub(crate) fn structure(&mut self, name: &str, fields: &'a [Entry<String>]) -> Evaluated {
         let name = name.strip_prefix('.').unwrap_or(name);
         let mut out: Vec<(Arc<str>, Value)> = Vec::with_capacity(fields.len());
@@ -38,7 +38,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// What Go calls the type of a value.
+/// Returns Go's name for a value's type.
 fn go_type(value: &Value) -> &str {
     match value {
         Value::Int(_) => "int64",

@@ -1,15 +1,15 @@
-//! Types of expressions.
+//! CEL types.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The type of an expression or a variable. It prints as CEL writes it, such as `map(string, dyn)`.
+/// The type of an expression or a variable. Displayed in CEL syntax, such as `map(string, dyn)`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
-    /// Known when the expression runs.
+    /// Determined at runtime.
     Dyn,
-    /// The type of what has an error; it goes with everything, so that one error is reported once.
+    /// The type of an erroneous expression. Assignable to everything, so that one error is reported once.
     Error,
     /// `null_type`.
     Null,
@@ -25,9 +25,9 @@ pub enum Type {
     String,
     /// `bytes`.
     Bytes,
-    /// A point in time.
+    /// `timestamp`.
     Timestamp,
-    /// A length of time.
+    /// `duration`.
     Duration,
     /// A list of elements of one type.
     List(Box<Type>),
@@ -35,28 +35,28 @@ pub enum Type {
     Map(Box<Type>, Box<Type>),
     /// An object with declared fields.
     Object(Arc<ObjectType>),
-    /// A value that may be absent.
+    /// An optional value.
     Optional(Box<Type>),
     /// The type of types.
     Type(Box<Type>),
-    /// A type of a library, such as `kubernetes.Quantity`.
+    /// An opaque library type, such as `kubernetes.Quantity`.
     Opaque(&'static str),
-    /// Stands for a type that a call determines.
+    /// A type parameter, resolved for each call.
     Param(Param),
 }
 
-/// An object type: a name and fields. Two are the same if their names are.
+/// An object type: a name and fields. Types with the same name are equal.
 #[derive(Debug)]
 pub struct ObjectType {
     /// A name that is unique within an environment.
     pub name: String,
     /// The fields by name, as expressions write them.
     pub fields: BTreeMap<String, Type>,
-    /// Whether it has any other field too, of any type.
+    /// Whether undeclared fields are allowed, with any type.
     pub open: bool,
 }
 
-/// Words that the language keeps for itself.
+/// Reserved words of the language.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -81,13 +81,13 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Whether the language keeps a word for itself: a field of that name is written `__NAME__`.
+/// Whether a word is reserved: fields with that name are escaped as `__NAME__`.
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
 impl ObjectType {
-    /// The type of a field. One that is named like a reserved word may be written without its escape.
+    /// Returns the type of a field. Fields with a reserved name may be written unescaped.
     pub(crate) fn field(&self, name: &str) -> Option<&Type> {
         self.fields
             .get(name)
@@ -105,24 +105,24 @@ impl PartialEq for ObjectType {
 /// A type parameter of a declared function, or one made while checking a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Param {
-    /// In a declaration.
+    /// A parameter of a declaration.
     Declared(&'static str),
-    /// Made by the checker.
+    /// Created by the checker.
     Fresh(u32),
 }
 
 impl Type {
-    /// A list of such elements.
+    /// Returns the type of lists with this element type.
     pub fn list(elem: Type) -> Self {
         Self::List(Box::new(elem))
     }
 
-    /// A map from such keys to such values.
+    /// Returns the type of maps with these key and value types.
     pub fn map(key: Type, value: Type) -> Self {
         Self::Map(Box::new(key), Box::new(value))
     }
 
-    /// A value of that type, or none.
+    /// Returns the type of optionals of this type.
     pub fn optional(inner: Type) -> Self {
         Self::Optional(Box::new(inner))
     }
@@ -131,7 +131,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// The type itself, or what an optional one holds, and whether it was optional.
+    /// Returns the wrapped type of an optional, or the type itself, and whether it was optional.
     pub(crate) fn unwrapped(&self) -> (&Self, bool) {
         match self {
             Self::Optional(inner) => (inner, true),

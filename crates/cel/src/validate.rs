@@ -1,4 +1,4 @@
-//! Checks of literals, after the types are known to be right.
+//! Validates literals after type checking.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,12 @@ use crate::library::strings::pattern;
 use crate::source::{Issue, Source};
 use crate::types::Type;
 
-/// What is wrong with the literals of an expression: times that are none, patterns that do not compile, elements of
-/// several types in one list or map, formats that do not go with their values.
+/// Returns the issues with literals in an expression.
+/// These are invalid times and patterns, lists and maps of mixed types, and format strings that do not match their
+/// arguments.
 pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Issue> {
     let mut issues = Vec::new();
-    // One kind of complaint comes after the other, as if each looked at the whole.
+    // Validators run one after another over the whole expression, as in cel-go.
     for kind in ["duration", "timestamp"] {
         expr.walk(&mut |expr| {
             if let Some(offset) = bad_time(expr, kind) {
@@ -26,7 +27,8 @@ pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Iss
     expr.walk(&mut |expr| {
         if let ExprKind::Call { function, args, .. } = &expr.kind
             && function == "matches"
-            // Of a function rather than a method that is the text; cel-go looks at it all the same.
+            // In the function form the first argument is the subject, not the pattern; cel-go validates it
+            // nevertheless.
             && let Some(Expr { offset, kind: ExprKind::Literal(Literal::String(text)), .. }) = args.first()
             && pattern(text).is_err()
         {
@@ -35,7 +37,7 @@ pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Iss
     });
     let mut mixed = BTreeSet::new();
     expr.walk(&mut |expr| match &expr.kind {
-        // Values to format are of all types.
+        // The arguments of `format` may have mixed types.
         ExprKind::Call { function, .. } if function == "format" => {
             expr.walk(&mut |part| {
                 mixed.insert(part.id);
@@ -57,7 +59,7 @@ pub(crate) fn validate(source: &Source, expr: &Expr, types: &Checked) -> Vec<Iss
     issues
 }
 
-/// What is wrong with a format string whose values are listed beside it.
+/// Checks a format string with a literal argument list.
 fn bad_format(source: &Source, expr: &Expr, types: &Checked) -> Option<Issue> {
     let ExprKind::Call { function, target: Some(target), args } = &expr.kind else { return None };
     let ExprKind::Literal(Literal::String(text)) = &target.kind else { return None };
@@ -70,7 +72,7 @@ fn bad_format(source: &Source, expr: &Expr, types: &Checked) -> Option<Issue> {
     Some(source.error(offset.unwrap_or(expr.offset), why))
 }
 
-/// Where the literal stands that is no time of this kind.
+/// Returns the offset of an invalid literal time of this kind.
 fn bad_time(expr: &Expr, kind: &str) -> Option<usize> {
     let ExprKind::Call { function, target: None, args } = &expr.kind else { return None };
     let [Expr { offset, kind: ExprKind::Literal(value), .. }] = args.as_slice() else { return None };
@@ -79,7 +81,7 @@ fn bad_time(expr: &Expr, kind: &str) -> Option<usize> {
     fails.then_some(*offset)
 }
 
-/// The first element that is of another type than the first one.
+/// Returns an issue for the first element that differs in type from the first one.
 fn homogeneous<'a>(
     source: &Source,
     elements: impl Iterator<Item = (&'a Expr, bool)>,

@@ -1,4 +1,4 @@
-//! Values of expressions.
+//! CEL values.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::library::semver::Semver;
 use crate::library::time::Time;
 use crate::object::Object;
 
-/// A value that an expression works on or gives. Cheap to clone.
+/// A runtime value of an expression. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// `null`.
@@ -33,19 +33,19 @@ pub enum Value {
     String(Arc<str>),
     /// `bytes`.
     Bytes(Arc<[u8]>),
-    /// A point in time.
+    /// A timestamp.
     Timestamp(Time),
-    /// A length of time in nanoseconds.
+    /// A duration in nanoseconds.
     Duration(i64),
     /// A list.
     List(Arc<List>),
-    /// A map, or an object with its fields by the names that expressions use.
+    /// A map, or an object with its fields under their CEL names.
     Map(Arc<Vec<(Value, Value)>>),
-    /// An object that an expression made of a type without a schema.
+    /// A schemaless object created by an expression.
     Object(Arc<Object>),
-    /// A value or none.
+    /// An optional.
     Optional(Option<Arc<Value>>),
-    /// The name of a type.
+    /// A type name.
     Type(Arc<str>),
     /// `kubernetes.Quantity`.
     Quantity(Quantity),
@@ -59,13 +59,13 @@ pub enum Value {
     Format(&'static str),
     /// `kubernetes.Semver`.
     Semver(Arc<Semver>),
-    /// A check of access, or its decision.
+    /// An authorization check or its decision.
     Authorization(Arc<Authorization>),
-    /// An error where a value should be: evaluating it fails.
+    /// An error in place of a value: evaluating it fails.
     Invalid(EvalError),
 }
 
-/// A list, and what makes two of them the same.
+/// A list and how two lists are compared.
 #[derive(Clone, Debug, Default)]
 pub struct List {
     items: Vec<Value>,
@@ -74,12 +74,12 @@ pub struct List {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Identity {
-    /// The same items in the same order.
+    /// Equal if the items are equal in order.
     #[default]
     Order,
-    /// The same items, which do not repeat.
+    /// Equal if the same items are present; items are unique.
     Set,
-    /// The same items by these fields, which do not repeat.
+    /// Equal if the same items are present; items are identified by these fields.
     Keys(Vec<String>),
 }
 
@@ -117,7 +117,7 @@ impl List {
         }
     }
 
-    /// Both lists in one: sets do not repeat items, and items with keys replace those with the same keys.
+    /// Concatenates two lists: sets drop duplicates, keyed lists replace items with the same keys.
     pub(crate) fn joined(&self, other: &Self) -> Self {
         let mut items = self.items.clone();
         match &self.identity {
@@ -144,7 +144,7 @@ impl List {
     }
 }
 
-/// Why an expression has no value. The texts are cel-go's.
+/// The reasons an evaluation fails, with the text of cel-go.
 ///
 /// ```
 /// use steersman_cel::{Environment, EvalError, Program, Type, Value};
@@ -160,13 +160,13 @@ pub enum EvalError {
     /// No overload of an operator, or of the named function, takes the arguments.
     #[error("no such overload{}", .0.as_ref().map(|name| format!(": {name}")).unwrap_or_default())]
     NoSuchOverload(Option<Arc<str>>),
-    /// The evaluation costs more than its limit.
+    /// The evaluation exceeded its cost limit.
     #[error("operation cancelled: actual cost limit exceeded")]
     CostLimitExceeded,
-    /// A number in a text does not parse.
+    /// A number in a string is invalid.
     #[error(transparent)]
     Number(Arc<NumError>),
-    /// An operation failed on these values, such as an index that is out of bounds.
+    /// An operation failed on these values, for example an index is out of bounds.
     #[error("{0}")]
     Failed(Arc<str>),
 }
@@ -189,7 +189,7 @@ impl From<NumError> for EvalError {
     }
 }
 
-/// A value or why there is none.
+/// A value, or the error that prevents it.
 pub type Evaluated = Result<Value, EvalError>;
 
 pub(crate) fn fail<T>(message: impl Into<EvalError>) -> Result<T, EvalError> {
@@ -197,27 +197,27 @@ pub(crate) fn fail<T>(message: impl Into<EvalError>) -> Result<T, EvalError> {
 }
 
 impl Value {
-    /// A string.
+    /// Creates a string.
     pub fn string(text: impl Into<Arc<str>>) -> Self {
         Self::String(text.into())
     }
 
-    /// A list of these.
+    /// Creates a list.
     pub fn list(items: Vec<Value>) -> Self {
         Self::List(Arc::new(List { items, identity: Identity::Order }))
     }
 
-    /// A list that is the same in any order, and does not repeat items when it is added to.
+    /// Creates a list with set semantics: order is irrelevant, and concatenation drops duplicates.
     pub fn set(items: Vec<Value>) -> Self {
         Self::List(Arc::new(List { items, identity: Identity::Set }))
     }
 
-    /// A list of objects that are told apart by these fields.
+    /// Creates a list with map semantics: items are identified by these fields.
     pub fn keyed(items: Vec<Value>, keys: Vec<String>) -> Self {
         Self::List(Arc::new(List { items, identity: Identity::Keys(keys) }))
     }
 
-    /// The value, unless it is an error.
+    /// Returns the value, or the error if it is `Invalid`.
     pub(crate) fn checked(self) -> Evaluated {
         match self {
             Self::Invalid(error) => Err(error),
@@ -225,12 +225,12 @@ impl Value {
         }
     }
 
-    /// A map of these entries.
+    /// Creates a map.
     pub fn map(entries: Vec<(Value, Value)>) -> Self {
         Self::Map(Arc::new(entries))
     }
 
-    /// The value under a key of a map.
+    /// Returns the value of a map key.
     pub(crate) fn get(&self, key: &Value) -> Option<&Value> {
         match self {
             Self::Map(entries) => entries.iter().find(|(k, _)| equal(k, key)).map(|(_, v)| v),
@@ -238,7 +238,7 @@ impl Value {
         }
     }
 
-    /// The value under a name.
+    /// Returns the value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&Value> {
         match self {
             Self::Map(entries) => {
@@ -249,7 +249,7 @@ impl Value {
         }
     }
 
-    /// The name of its type.
+    /// Returns the name of the value's type.
     pub fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
@@ -277,7 +277,7 @@ impl Value {
         }
     }
 
-    /// How many elements, entries, characters or bytes it has; one for anything else.
+    /// The number of elements, entries, characters or bytes; one for other values.
     pub(crate) fn size(&self) -> u64 {
         let size = match self {
             Self::String(text) => text.chars().count(),
@@ -291,7 +291,7 @@ impl Value {
     }
 }
 
-/// Whether both are the same; numbers of different types may be.
+/// Whether two values are equal; numbers are compared across types.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Null, Value::Null) => true,
@@ -321,7 +321,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The order of two values, where there is one.
+/// Compares two values; `None` if they have no order.
 pub(crate) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
@@ -340,7 +340,7 @@ fn compare_numbers(a: &Value, b: &Value) -> Option<Ordering> {
         (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
         (Value::Int(a), Value::Uint(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
         (Value::Uint(a), Value::Int(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
-        // Digits that a double does not have are lost.
+        // Conversion to a double may lose digits.
         (Value::Double(a), Value::Int(b)) => a.partial_cmp(&(*b as f64)),
         (Value::Double(a), Value::Uint(b)) => a.partial_cmp(&(*b as f64)),
         (Value::Int(_) | Value::Uint(_), Value::Double(_)) => compare_numbers(b, a).map(Ordering::reverse),
@@ -348,13 +348,13 @@ fn compare_numbers(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-/// A number in the shortest digits, with an exponent when it is large or small.
+/// Formats a number with the shortest digits, with an exponent if it is large or small.
 pub(crate) fn print_double(number: f64) -> String {
     strconv::format_float(number, b'g', None, false)
 }
 
 impl fmt::Display for Value {
-    /// The value as messages show it: strings quoted, the rest as literals would be written.
+    /// Formats the value for messages: strings quoted, others as literals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("null"),

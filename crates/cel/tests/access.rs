@@ -1,10 +1,10 @@
-//! What expressions ask about access, and what the answers cost.
+//! Authorization checks of expressions, and their cost.
 
 use std::sync::{Arc, Mutex};
 
 use steersman_cel::{AccessCheck, AccessDecision, Authorizer, Environment, Program, Value};
 
-/// Allows `get` and `list`, fails on `break`, and keeps what it was asked.
+/// Allows `get` and `list`, fails on `break`, and records the checks.
 #[derive(Debug, Default)]
 struct Reader {
     asked: Mutex<Vec<AccessCheck>>,
@@ -21,7 +21,7 @@ impl Authorizer for Reader {
     }
 }
 
-/// What an expression gives, what it cost, and the checks that it made.
+/// Returns the result of an expression, its cost, and the checks it made.
 fn run(text: &str) -> (String, u64, Vec<AccessCheck>) {
     let reader = Arc::new(Reader::default());
     let environment = Environment::new().with_authorizer();

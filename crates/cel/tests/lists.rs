@@ -1,4 +1,4 @@
-//! Lists that are the same in any order, or by the keys of their items.
+//! Lists with set and map semantics.
 
 use steersman_cel::{Environment, Program, Type, Value};
 
@@ -45,7 +45,7 @@ fn sets_do_not_repeat_what_is_added() {
     let set = |items: &[&str]| Value::set(strings(items));
     assert_eq!(run("(a + b).join(' ')", set(&["x", "y"]), set(&["y", "z"])), "x y z");
     assert_eq!(run("(a + b).join(' ')", set(&["x"]), Value::list(strings(&["z", "z"]))), "x z");
-    // What is on the left decides.
+    // The left operand decides the semantics.
     assert_eq!(run("(a + b).join(' ')", Value::list(strings(&["x"])), set(&["x"])), "x x");
     assert_eq!(run("a + b == b + a", set(&["x"]), set(&["y"])), "true");
 }
@@ -75,12 +75,12 @@ fn items_replace_those_with_the_same_keys() {
         "a1 b2 b3 c4"
     );
     assert_eq!(run(shown, keyed(old, &["port"]), keyed(vec![item("x", 2)], &["port"])), "a1 x2");
-    // Keys that are missing on both sides are the same.
+    // Keys missing on both sides are equal.
     assert_eq!(run(shown, keyed(vec![item("a", 1)], &["none"]), keyed(vec![item("b", 2)], &["none"])), "b2");
     let without = Value::map(vec![(Value::string("port"), Value::Int(9))]);
     let sizes = "string((a + b).size())";
     assert_eq!(run(sizes, keyed(vec![item("a", 1)], &["name"]), keyed(vec![without], &["name"])), "2");
-    // What is added does not replace what was added before it.
+    // Appended items do not replace each other.
     let twice = keyed(vec![item("c", 1), item("c", 2)], &["name"]);
     assert_eq!(run(shown, keyed(vec![item("a", 1)], &["name"]), twice), "a1 c1 c2");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use steersman_cel::{CompileError, Environment, Issue, ObjectType, Program, Range, Sizes, Type, Value};
 
-/// `self` with fields of all kinds, one of which is named like a reserved word.
+/// Declares `self` with fields of all kinds, including one with a reserved name.
 fn environment() -> Environment {
     let object = |name: &str, fields: Vec<(&str, Type)>, open: bool| {
         let fields = fields.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect::<BTreeMap<_, _>>();
@@ -114,14 +114,14 @@ fn costs_follow_from_the_sizes_of_fields() {
     };
     // A variable and each field of an object cost one.
     assert_eq!(estimate("self.inner.name", &[]), Range { min: 3, max: 3 });
-    // has() costs as much as what it asks about, without the field.
+    // has() costs as much as its operand without the field.
     assert_eq!(estimate("has(self.inner.name)", &[]), Range { min: 2, max: 2 });
     // A tenth of the shorter side.
     assert_eq!(estimate("self.inner.name == 'x'", &[("self.inner.name", 100)]), Range { min: 4, max: 4 });
     let long = "self.inner.name == self.labels['x']";
     let sizes = &[("self.inner.name", 100), ("self.labels.@values", 50)];
     assert_eq!(estimate(long, sizes), Range { min: 7, max: 11 });
-    // Each turn: the condition of the loop, and what is asked of the item.
+    // Each iteration: the loop condition and the predicate.
     let sizes: &[_] = &[("self.items", 10), ("self.items.@items.name", 20)];
     assert_eq!(estimate("self.items.all(i, i.name == 'abc')", sizes), Range { min: 3, max: 3 + 10 * 6 });
     assert_eq!(estimate("self.items.all(i, true)", &[]).max, u64::MAX);

@@ -1,4 +1,4 @@
-//! Schedules in the language of cron, as Kubernetes reads them: five fields, names, `@daily` and the like, `@every`.
+//! Cron schedules as Kubernetes parses them: five fields, names, descriptors such as `@daily`, and `@every`.
 
 use std::time::Duration;
 
@@ -19,24 +19,24 @@ use steersman_gostd::{strconv, time};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     due: Due,
-    /// The time zone that `TZ=` names. Without one, that of the moment asked about counts.
+    /// Time zone given by `TZ=`. Default: that of the time passed to [`Schedule::next`].
     zone: Option<TimeZone>,
 }
 
-/// Text that is not a schedule; displays the API server's reason.
+/// Returned for a string that is not a valid schedule; displays kube-apiserver's error message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ScheduleError(String);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Due {
-    /// At moments that match every field.
+    /// At times that match every field.
     Fields(Fields),
-    /// Repeatedly, this long after the last time.
+    /// At a fixed interval after the previous run.
     Every(Duration),
 }
 
-/// Bits of the allowed values of each field.
+/// Bit sets of the allowed values of each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fields {
     minutes: u64,
@@ -44,26 +44,27 @@ struct Fields {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Whether one of the two day fields restricts nothing, so that the other alone counts.
+    /// Whether day of month or day of week is `*`, so that both must match; otherwise one match suffices.
     either_day_free: bool,
 }
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-/// A schedule that is not met for so many years never is.
+/// Years to search ahead before a schedule is taken to never match.
 const YEARS: i16 = 5;
 
 impl Schedule {
-    /// Reads `minute hour day month weekday`, or a descriptor such as `@daily` or `@every 1h30m`.
+    /// Parses `minute hour day month weekday`, or a descriptor such as `@daily` or `@every 1h30m`.
     ///
     /// # Errors
-    /// If the text is not a schedule, in the words in which the API server refuses it.
+    /// If the string is not a valid schedule, with kube-apiserver's error message.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
         read(text).map_err(ScheduleError)
     }
 
-    /// The first moment after `after` at which it is due, in the time zone of `after`. `None`: not within five years.
+    /// Returns the next time the schedule is due after `after`, in the time zone of `after`. `None` if there is none
+    /// within five years.
     #[must_use]
     pub fn next(&self, after: &Zoned) -> Option<Zoned> {
         match &self.due {
@@ -83,7 +84,7 @@ impl Schedule {
     }
 }
 
-/// Whether a name is that of a time zone. Where the machine has no database of zones, names in known areas pass.
+/// Whether `name` is a known time zone. If the machine has no time zone database, names in known areas are accepted.
 #[must_use]
 pub fn is_time_zone(name: &str) -> bool {
     const AREAS: [&str; 11] = [
@@ -170,7 +171,7 @@ impl Fields {
         Ok(Self { minutes, hours, days, months, weekdays, either_day_free: any_day || any_weekday })
     }
 
-    /// Walks forward, by the largest unit that does not fit yet.
+    /// Advances to the next match, by the largest unit that does not match yet.
     fn next(&self, after: &Zoned) -> Option<Zoned> {
         let cut = |at: Zoned, unit: Unit| {
             at.round(ZonedRound::new().smallest(unit).mode(jiff::RoundMode::Trunc)).ok()
@@ -183,7 +184,7 @@ impl Fields {
             } else if !self.has_day(&at) {
                 at = at.tomorrow().ok()?.start_of_day().ok()?;
             } else if !has(self.hours, at.hour()) {
-                // Hours pass as they do, however the clock is set, so one that is skipped does not come.
+                // Adds elapsed time rather than clock time, so an hour skipped by daylight saving time never matches.
                 at = cut(at.checked_add(1.hour()).ok()?, Unit::Hour)?;
             } else if has(self.minutes, at.minute()) {
                 return Some(at);
@@ -201,7 +202,7 @@ impl Fields {
     }
 }
 
-/// The bits of one field, and whether it was a star.
+/// Parses one field into a bit set, and returns whether it contained `*` or `?`.
 fn field(text: &str, low: u64, high: u64, names: &[&str]) -> Result<(u64, bool), String> {
     let (mut bits, mut star) = (0, false);
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -222,7 +223,7 @@ struct Range {
     is_star: bool,
 }
 
-/// Reads one of `*`, `5`, `1-5`, each with `/2` behind it or without.
+/// Parses one of `*`, `5` and `1-5`, each with an optional step such as `/2`.
 fn range(text: &str, low: u64, high: u64, names: &[&str]) -> Result<Range, String> {
     let number = |word: &str| number(word, low, names);
     let steps: Vec<&str> = text.split('/').collect();
@@ -241,7 +242,7 @@ fn range(text: &str, low: u64, high: u64, names: &[&str]) -> Result<Range, Strin
         [_] => 1,
         [_, step] => {
             let step = number(step)?;
-            // A start with a step goes on to the end.
+            // `5/2` ranges from 5 up to the maximum.
             if bounds.len() == 1 {
                 last = high;
             }
@@ -264,7 +265,7 @@ fn range(text: &str, low: u64, high: u64, names: &[&str]) -> Result<Range, Strin
     Ok(Range { first, last, step, is_star: is_star && step == 1 })
 }
 
-/// A number, or the name of a month or weekday; names are listed from `low` on.
+/// Parses a number, or the name of a month or weekday; the first of `names` has the value `low`.
 fn number(word: &str, low: u64, names: &[&str]) -> Result<u64, String> {
     if let Some((value, _)) = (low..).zip(names).find(|(_, name)| word.eq_ignore_ascii_case(name)) {
         return Ok(value);

@@ -1,4 +1,5 @@
-//! Formats of text: which there are, and whether text follows them, in the words in which the API complains.
+//! String formats that the API validates: names, quantities, cron schedules, times, URLs and OpenAPI `format`s. Errors
+//! use the wording of kube-apiserver.
 
 pub mod cron;
 pub mod names;

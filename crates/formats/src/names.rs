@@ -1,13 +1,13 @@
-//! The rules that names follow.
+//! Validation of names, labels and qualified names.
 
-/// Which rule an object's name follows.
+/// Validation rule for an object's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {
     /// Dot separated labels, up to 253 characters. Most kinds.
     Subdomain,
     /// One label, up to 63 characters.
     Label,
-    /// Anything that can stand in a path. RBAC kinds.
+    /// Anything that is valid as a path segment. RBAC kinds.
     PathSegment,
 }
 
@@ -17,7 +17,7 @@ const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumer
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Names are measured in characters by the words of the API, labels in bytes; the limit is the same.
+/// The API's messages give the limit of names in characters and that of labels in bytes; the number is the same.
 fn too_long(limit: usize) -> String {
     format!("must be no more than {limit} characters")
 }
@@ -30,7 +30,7 @@ fn lower(c: u8) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit()
 }
 
-/// Whether a text has the shape of an RFC 1123 label, whatever its length.
+/// Whether a string has the form of an RFC 1123 label, regardless of its length.
 pub fn is_label(text: &str) -> bool {
     label_shape(text)
 }
@@ -41,10 +41,10 @@ fn label_shape(text: &str) -> bool {
         && bytes.iter().all(|c| lower(*c) || *c == b'-')
 }
 
-/// What is wrong with `name` under `rule`; empty if nothing. `prefix` judges a `generateName`.
+/// Validates `name` by `rule` and returns the errors. `prefix` selects the rule for `generateName`.
 #[must_use]
 pub fn check(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
-    // A prefix may end with a dash, which the suffix will follow.
+    // A generateName may end with a dash, since a suffix is appended to it.
     let masked;
     let name = if prefix && name.ends_with('-') && name.len() > 1 {
         masked = format!("{}a", &name[..name.len() - 1]);
@@ -59,7 +59,7 @@ pub fn check(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     }
 }
 
-/// RFC 1123 subdomain.
+/// Validates an RFC 1123 subdomain and returns the errors.
 #[must_use]
 pub fn subdomain(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -72,7 +72,7 @@ pub fn subdomain(text: &str) -> Vec<String> {
     errors
 }
 
-/// RFC 1123 label.
+/// Validates an RFC 1123 label and returns the errors.
 #[must_use]
 pub fn label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -86,7 +86,7 @@ pub fn label(text: &str) -> Vec<String> {
     errors
 }
 
-/// RFC 1035 label.
+/// Validates an RFC 1035 label and returns the errors.
 #[must_use]
 pub fn label_1035(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -112,7 +112,7 @@ fn qualified_shape(text: &str) -> bool {
         && bytes.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'))
 }
 
-/// Keys of labels and annotations: an optional subdomain, a slash, a name.
+/// Validates a qualified name, such as a label or annotation key: an optional subdomain and a slash, then a name.
 #[must_use]
 pub fn qualified(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -144,7 +144,7 @@ pub fn qualified(text: &str) -> Vec<String> {
     errors
 }
 
-/// Values of labels.
+/// Validates a label value and returns the errors.
 #[must_use]
 pub fn label_value(text: &str) -> Vec<String> {
     let mut errors = Vec::new();

@@ -1,11 +1,11 @@
-//! Quantities such as `100m`, `1.5Gi` or `2e3`, and the canonical form in which the API writes them.
+//! Quantities such as `100m`, `1.5Gi` or `2e3`, and their canonical form in the API.
 
-/// Powers of ten of the decimal suffixes.
+/// Decimal suffixes with their powers of ten.
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// Powers of 1024 of the binary suffixes.
+/// Binary suffixes with their powers of 1024.
 const BINARY: [(&str, u32); 6] = [("Ki", 1), ("Mi", 2), ("Gi", 3), ("Ti", 4), ("Pi", 5), ("Ei", 6)];
-/// One, in the smallest unit that is kept.
+/// One, in nanos, the smallest unit.
 const NANO: i128 = 1_000_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,10 +15,10 @@ enum Format {
     Binary,
 }
 
-/// The canonical form of a quantity in JSON; `None` if the text is none.
+/// Returns the canonical form of a quantity in JSON, or `None` if the string is not a quantity.
 #[must_use]
 pub fn canonical(text: &str) -> Option<String> {
-    // Go's decoder of JSON, unlike its parser, overlooks space around a quantity.
+    // Go's JSON decoding of quantities, unlike `ParseQuantity`, ignores surrounding whitespace.
     let Parsed { nanos, format, huge, .. } = parse(text.trim())?;
     Some(match huge {
         Some((number, exponent)) => print_scaled(number, exponent, format),
@@ -26,10 +26,10 @@ pub fn canonical(text: &str) -> Option<String> {
     })
 }
 
-/// Whether text is certainly in the canonical form: a quick check that misses some that are.
+/// Whether a string is certainly in canonical form: a fast check with false negatives, never false positives.
 #[must_use]
 pub fn is_canonical(text: &str) -> bool {
-    // Few enough digits that no suffix in use leads out of range.
+    // Few enough digits that none of the suffixes below overflows.
     let digits = text.bytes().take(10).take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
     let Some(number) = number.parse::<u32>().ok().filter(|n| *n > 0 && digits < 10) else { return false };
@@ -41,41 +41,41 @@ pub fn is_canonical(text: &str) -> bool {
     number % step != 0 && !text.starts_with('0')
 }
 
-/// The amount in billionths; 0 if the text is not a quantity.
+/// Returns the amount in nanos, or 0 if the string is not a quantity.
 #[must_use]
 pub fn nanos(text: &str) -> i128 {
     parse(text).map_or(0, |parsed| parsed.nanos)
 }
 
-/// The amount in whole units, rounded away from zero as the API rounds.
+/// Returns the amount in whole units, rounded away from zero like the API does.
 #[must_use]
 pub fn whole(text: &str) -> i128 {
     let nanos = nanos(text);
     nanos / NANO + (nanos % NANO).signum()
 }
 
-/// The canonical form of an amount in billionths, in powers of 1024 if `binary`, else of 1000.
+/// Returns the canonical form of an amount in nanos, with binary or decimal suffixes.
 #[must_use]
 pub fn show(nanos: i128, binary: bool) -> String {
     print(nanos, if binary { Format::Binary } else { Format::Decimal })
 }
 
-/// Whether the text is a quantity below zero.
+/// Whether the string is a negative quantity.
 #[must_use]
 pub fn is_negative(text: &str) -> bool {
     nanos(text) < 0
 }
 
-/// Whether the text is a quantity of whole units; thousandths are the finest that count.
+/// Whether the string is a quantity of whole units, at a precision of one thousandth.
 #[must_use]
 pub fn is_whole(text: &str) -> bool {
     let nanos = nanos(text);
-    // Parts finer than a thousandth are rounded up to one.
+    // Fractions below a thousandth are rounded up to it.
     let thousandths = nanos / 1_000_000 + (nanos % 1_000_000).signum();
     thousandths % 1000 == 0
 }
 
-/// A quantity that can be added up and compared. Displays in the canonical form.
+/// A quantity that supports arithmetic and comparison. Displays in canonical form.
 ///
 /// ```
 /// use steersman_formats::quantity::Quantity;
@@ -89,7 +89,7 @@ pub fn is_whole(text: &str) -> bool {
 pub struct Quantity {
     nanos: i128,
     format: Format,
-    /// A number and a power of ten, if the API keeps it so rather than with any number of digits.
+    /// Number and power of ten, if the API stores it as an `int64Amount` rather than as an `inf.Dec`.
     amount: Option<(i64, i32)>,
 }
 
@@ -97,20 +97,20 @@ impl Quantity {
     /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal, amount: Some((0, 0)) };
 
-    /// Reads a quantity; `None` if the text is none. What is finer than a billionth is rounded away from zero.
+    /// Parses a quantity; `None` if the string is not one. Fractions below a nano are rounded away from zero.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         parse(text).map(|Parsed { nanos, format, amount, .. }| Self { nanos, format, amount })
     }
 
-    /// A quantity of whole things.
+    /// Returns a quantity for a number of objects.
     #[must_use]
     pub fn count(number: usize) -> Self {
         let nanos = i128::try_from(number).unwrap_or(i128::MAX).saturating_mul(NANO);
         Self { nanos, format: Format::Decimal, amount: i64::try_from(number).ok().map(|number| (number, 0)) }
     }
 
-    /// The sum, in the format of the first unless that is zero.
+    /// Returns the sum, in the format of `self` unless that is zero.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
@@ -118,7 +118,7 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_add(other.nanos), format, amount }
     }
 
-    /// The difference, in the format of the first unless that is zero.
+    /// Returns the difference, in the format of `self` unless that is zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         let negated = other.amount.and_then(|(number, power)| Some((number.checked_neg()?, power)));
@@ -127,20 +127,20 @@ impl Quantity {
 }
 
 impl Quantity {
-    /// The amount in billionths.
+    /// Returns the amount in nanos.
     #[must_use]
     pub fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// The amount as a whole number, if the API keeps it as one: `1000m` and `1.0` are none.
+    /// Returns the amount as an integer if the API stores it as one: `1000m` and `1.0` are not.
     #[must_use]
     pub fn as_integer(self) -> Option<i64> {
         let (number, power) = self.amount?;
         scaled_up(number, u32::try_from(power).ok()?)
     }
 
-    /// The amount as a float, with the precision of one.
+    /// Returns the amount as a float, at float precision.
     #[must_use]
     pub fn as_approximate_float(self) -> f64 {
         match self.amount {
@@ -160,7 +160,7 @@ fn scaled_up(number: i64, power: u32) -> Option<i64> {
     number.checked_mul(10_i64.checked_pow(power)?)
 }
 
-/// The sum of two numbers with their powers of ten, in the smaller power; `None` if it has too many digits.
+/// Adds two numbers with powers of ten, at the smaller power; `None` on overflow.
 fn added(a: (i64, i32), b: (i64, i32)) -> Option<(i64, i32)> {
     if a.0 == 0 || b.0 == 0 {
         return Some(if b.0 == 0 { a } else { b });
@@ -196,24 +196,24 @@ impl std::fmt::Display for Quantity {
     }
 }
 
-/// A quantity as it was read.
+/// A parsed quantity.
 struct Parsed {
-    /// The amount in billionths, or the largest of them if there are more.
+    /// The amount in nanos, capped at `LARGEST` in either direction.
     nanos: i128,
     format: Format,
-    /// The number and the power of ten of an amount with more billionths than can be counted.
+    /// Number and power of ten of an amount beyond `LARGEST`.
     huge: Option<(i128, i32)>,
     amount: Option<(i64, i32)>,
 }
 
-/// The number and the power of ten as which the API keeps a quantity of few digits.
+/// Returns number and power of ten of a quantity that is short enough for the API's `int64Amount`.
 fn amount(negative: bool, whole: &str, fraction: &str, suffix: Suffix) -> Option<(i64, i32)> {
     let whole = whole.trim_start_matches('0');
     let whole = if whole.is_empty() { "0" } else { whole };
     let (factor, power, format) = suffix;
     let digits = whole.len() + fraction.len();
     let few = match format {
-        // A tenth of the binary exponent is about a third of the decimal one.
+        // 10 binary digits are about 3 decimal ones.
         Format::Binary => fraction.is_empty() && digits + factor.ilog2() as usize * 3 / 10 < 15,
         Format::Decimal | Format::Exponent => digits <= 18,
     };
@@ -223,7 +223,7 @@ fn amount(negative: bool, whole: &str, fraction: &str, suffix: Suffix) -> Option
     Some((if negative { -number } else { number }, power))
 }
 
-/// The largest amount that is counted, in billionths: whole, and so that a million of them can be added up.
+/// Largest amount in nanos: a whole number, small enough that a million of them add up without overflow.
 const LARGEST: i128 = (i128::MAX >> 20) / NANO * NANO;
 
 fn parse(text: &str) -> Option<Parsed> {
@@ -242,12 +242,12 @@ fn parse(text: &str) -> Option<Parsed> {
     }
     let suffix = scale(suffix)?;
     let amount = amount(negative, whole, fraction, suffix);
-    // A suffix alone is zero, if it is kept so.
+    // A suffix without digits is zero, but only where the API stores it as an `int64Amount`.
     if amount.is_none() && whole.is_empty() && fraction.is_empty() {
         return None;
     }
     let (factor, exponent, format) = suffix;
-    // The digits as one integer, and where the point is.
+    // All digits as one integer; the exponent below accounts for the decimal point.
     let mut mantissa: i128 = 0;
     for digit in whole.bytes().chain(fraction.bytes()) {
         mantissa = mantissa.saturating_mul(10).saturating_add(i128::from(digit - b'0'));
@@ -259,13 +259,13 @@ fn parse(text: &str) -> Option<Parsed> {
         Ok(_) if mantissa == 0 => Some(0),
         Ok(power) => 10_i128.checked_pow(power).and_then(|factor| mantissa.checked_mul(factor)),
         Err(_) => {
-            // What is finer than a nano is rounded away from zero.
+            // Fractions below a nano are rounded away from zero.
             let divisor = 10_i128.checked_pow((exponent + 9).unsigned_abs()).unwrap_or(i128::MAX);
             Some(mantissa / divisor + i128::from(mantissa % divisor != 0))
         }
     };
     if format == Format::Binary {
-        // Powers of 1024 end at the largest whole number of 64 bits, as in Kubernetes.
+        // Binary quantities are capped at the maximum of int64, as in Kubernetes.
         nanos = Some(nanos.unwrap_or(limit).min(limit));
     }
     let nanos = nanos.filter(|nanos| *nanos <= LARGEST);
@@ -292,7 +292,7 @@ fn print(nanos: i128, format: Format) -> String {
     if nanos == 0 {
         return "0".into();
     }
-    // Parts of one are shown in powers of ten, so that none are lost.
+    // Fractions are written with decimal suffixes, so that no precision is lost.
     if format == Format::Binary && nanos.abs() >= 1024 * NANO && nanos % NANO == 0 {
         let mut number = nanos / NANO;
         let mut suffix = "";
@@ -308,7 +308,7 @@ fn print(nanos: i128, format: Format) -> String {
     print_scaled(nanos, -9, format)
 }
 
-/// The canonical form of a number, which is not zero, times a power of ten.
+/// Returns the canonical form of a non-zero number times a power of ten.
 fn print_scaled(mut number: i128, mut exponent: i32, format: Format) -> String {
     while exponent % 3 != 0 {
         number = number.saturating_mul(10);
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(read("2k").as_integer(), Some(2000));
         assert_eq!(read("1500m").as_integer(), None);
         assert_eq!(read("1500m").as_approximate_float(), 1.5);
-        // Whole is what the API keeps as a whole number, however it was meant.
+        // `as_integer` depends on the API's representation, not on the value.
         for (text, whole) in [
             ("1", Some(1)),
             ("-7k", Some(-7000)),

@@ -1,4 +1,4 @@
-//! Formats of text that schemas can ask for.
+//! The OpenAPI `format`s that schemas can require of strings.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use crate::names;
 use crate::time::{parse_date, parse_lenient_duration};
 use crate::url::Url;
 
-/// Formats by their names without dashes. Others are not judged.
+/// Supported formats, without dashes in their names. Unknown formats are not validated.
 const KNOWN: [&str; 26] = [
     "bsonobjectid",
     "uri",
@@ -39,7 +39,7 @@ const KNOWN: [&str; 26] = [
     "k8slongname",
 ];
 
-/// Whether a schema of this type may name this format.
+/// Whether the format is supported for schemas of this type.
 pub fn is_known(kind: &str, format: &str) -> bool {
     match kind {
         "" | "string" => KNOWN.contains(&format.replace('-', "").as_str()),
@@ -49,7 +49,7 @@ pub fn is_known(kind: &str, format: &str) -> bool {
     }
 }
 
-/// Whether text follows a format; `None` for formats that text can't have.
+/// Whether a string is valid for a format; `None` if the format is unknown or not one of strings.
 pub fn follows(format: &str, text: &str) -> Option<bool> {
     Some(match format.replace('-', "").as_str() {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
@@ -102,7 +102,7 @@ fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
     pattern.as_ref().is_some_and(|p| p.is_match(text))
 }
 
-/// An absolute URI, or an absolute path.
+/// Whether the string is an absolute URI or an absolute path.
 fn is_uri(text: &str) -> bool {
     Url::parse(text).is_some()
 }
@@ -111,12 +111,12 @@ fn is_hostname(text: &str) -> bool {
     matches(&HOSTNAME, text) && text.len() <= 255 && text.split('.').all(|part| part.len() <= 63)
 }
 
-/// An address; leading zeros of decimal parts are ignored, and a zone is none.
+/// Parses an IP address. Leading zeros in IPv4 parts are ignored; addresses with a zone are invalid.
 fn parse_ip(text: &str) -> Option<IpAddr> {
     if !text.contains(':') {
         return parse_ipv4(text).map(IpAddr::V4);
     }
-    // Only the last part of an IPv6 address may be decimal.
+    // An IPv6 address can end with an IPv4 address.
     let (head, tail) = text.rsplit_once(':')?;
     if tail.contains('.') {
         let tail = parse_ipv4(tail)?;
@@ -148,7 +148,7 @@ fn is_cidr(text: &str) -> bool {
         && prefix.parse::<u32>().is_ok_and(|bits| bits <= width)
 }
 
-/// Pairs or quadruples of digits: 6, 8 or 20 bytes.
+/// Whether the string is a MAC address of 6, 8 or 20 bytes, in groups of two or four hex digits.
 fn is_mac(text: &str) -> bool {
     let (separator, width) = match text.as_bytes() {
         [_, _, b':', ..] => (':', 2),
@@ -230,7 +230,7 @@ fn is_credit_card(text: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// `local@domain`, perhaps with a name before it in angle brackets.
+/// Whether the string is an email address: `local@domain`, or `Name <local@domain>`.
 fn is_email(text: &str) -> bool {
     let text = text.trim_matches([' ', '\t']);
     let address = match text.split_once('<') {

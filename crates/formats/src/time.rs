@@ -1,4 +1,4 @@
-//! Points and lengths of time.
+//! Timestamps, dates and durations.
 
 use std::sync::LazyLock;
 
@@ -7,23 +7,23 @@ use jiff::civil::Date;
 use regex::Regex;
 use steersman_gostd::time;
 
-/// A point in time as RFC 3339 has it.
+/// Parses an RFC 3339 timestamp.
 pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
-    // Stricter than the parser: a `T`, and a zone.
+    // Stricter than jiff's parser: `T` and a zone are required.
     if bytes.len() < 20 || bytes.get(10) != Some(&b'T') || !bytes.is_ascii() {
         return None;
     }
     text.parse().ok()
 }
 
-/// A length of time as Go writes it, such as `1h30m` or `-1.5s`, in nanoseconds.
+/// Parses a Go duration such as `1h30m` or `-1.5s`, and returns nanoseconds.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<i64> {
     time::parse_duration(text.as_bytes()).ok()
 }
 
-/// A day such as `2006-01-02`.
+/// Parses a date such as `2006-01-02`.
 #[must_use]
 pub fn parse_date(text: &str) -> Option<Date> {
     let bytes = text.as_bytes();
@@ -35,7 +35,7 @@ pub fn parse_date(text: &str) -> Option<Date> {
     if is_shaped { text.parse().ok() } else { None }
 }
 
-/// A length of time as Go writes it, or as whole numbers with units in words.
+/// Parses a Go duration, or whole numbers with units such as `2 weeks`, and returns nanoseconds.
 #[must_use]
 pub fn parse_lenient_duration(text: &str) -> Option<i64> {
     const UNITS: [(&[&str], i64); 8] = [

@@ -2,7 +2,7 @@
 
 use steersman_gostd::strconv::quote;
 
-/// The parts of a URL as it was written.
+/// A parsed URL, with its parts as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     scheme: String,
@@ -12,13 +12,13 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads an absolute URL, or an absolute path.
+    /// Parses an absolute URL or an absolute path.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::read(text).ok()
     }
 
-    /// Reads an absolute URL, or an absolute path; what is wrong with it is said as Go's `url.ParseRequestURI` says it.
+    /// Parses an absolute URL or an absolute path. Errors are those of Go's `url.ParseRequestURI`.
     pub fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty url".into());
@@ -27,7 +27,7 @@ impl Url {
         Self::split(text.split('#').next().unwrap_or(text), false)
     }
 
-    /// Splits a URL into its parts. A request's has no fragment, and no host without a scheme.
+    /// Splits a URL into its parts. A request URI has no fragment, and no host without a scheme.
     fn split(text: &str, of_request: bool) -> Result<Self, String> {
         if text.bytes().any(|b| b < b' ' || b == 0x7f) {
             return Err("net/url: invalid control character in URL".into());
@@ -42,7 +42,7 @@ impl Url {
         let (host, path) = match rest.strip_prefix("//") {
             Some(rest) if has_host => rest.split_at(rest.find('/').unwrap_or(rest.len())),
             _ if rest.starts_with('/') => ("", rest),
-            // What follows a scheme without a slash is opaque.
+            // Without a slash after the scheme, the rest is opaque.
             _ if !scheme.is_empty() => ("", ""),
             _ => return Err("invalid URI for request".into()),
         };
@@ -60,31 +60,31 @@ impl Url {
         Ok(Self { scheme, host: host.to_owned(), path: path.to_owned(), query })
     }
 
-    /// The scheme in lower case, or nothing.
+    /// Returns the scheme in lower case, or an empty string.
     #[must_use]
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
 
-    /// The host with its port.
+    /// Returns the host including its port.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The path as it was written.
+    /// Returns the path as written, still escaped.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The parameters in their order.
+    /// Returns the query parameters, in order.
     #[must_use]
     pub fn query(&self) -> &[(String, String)] {
         &self.query
     }
 
-    /// The host without port and brackets.
+    /// Returns the host without port and brackets.
     #[must_use]
     pub fn hostname(&self) -> &str {
         let host = match self.host.rsplit_once(':') {
@@ -94,7 +94,7 @@ impl Url {
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// The port, or nothing.
+    /// Returns the port, or an empty string.
     #[must_use]
     pub fn port(&self) -> &str {
         match self.host.rsplit_once(':') {
@@ -126,7 +126,7 @@ fn check_host(host: &str) -> Result<(), String> {
     }
 }
 
-/// Percent escapes resolved, and with `pluses` those as well; an escape that is broken is told.
+/// Resolves percent escapes, and `+` as a space if `pluses`. Fails on an invalid escape.
 fn unescaped(text: &str, pluses: bool) -> Result<String, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! Kubernetes patches: server-side apply, strategic merge, merge and JSON patches, exactly as kube-apiserver makes them.
+//! Kubernetes patches as kube-apiserver applies them: server-side apply, strategic merge, merge, JSON.
 //!
 //! Everything here is a pure function of JSON values and schemas: no HTTP, no clock, no storage.
 //!
@@ -16,17 +16,19 @@
 //! ```
 //!
 //! # The model
-//! The four patch types differ in what they need to know:
+//! The four patch types differ in the information they need:
 //!
-//! - [`json_patch`] is a list of operations (RFC 6902). It knows no types, and a `test` operation makes it conditional.
-//! - [`merge_patch`] is an object to put over another one (RFC 7386). Lists are replaced as a whole.
-//! - [`strategic_merge_patch`] merges lists by their keys (`containers` by `name`), which it finds in the OpenAPI schema of the
-//!   kind. Built-in kinds alone have one.
-//! - [`apply`] merges by the schema of any kind, and records in `metadata.managedFields` who set which field. What a manager
-//!   applied before and leaves out now is removed; what another manager owns is a [`apply::Conflict`] unless forced.
+//! - [`json_patch`] applies a list of operations (RFC 6902). It needs no schema, and a `test` operation makes it
+//!   conditional.
+//! - [`merge_patch`] merges one object into another (RFC 7386). Lists are replaced as a whole.
+//! - [`strategic_merge_patch`] merges lists by their merge keys (`containers` by `name`), taken from the kind's
+//!   OpenAPI schema. Available for built-in kinds only.
+//! - [`apply`] merges by the schema of any kind, and records in `metadata.managedFields` which manager set which
+//!   field. Fields that a manager applied before and omits now are removed; a change to a field of another manager is
+//!   a [`apply::Conflict`] unless forced.
 //!
-//! Patches may be hostile: depth, operations and copies are limited, and no input panics. Errors have the text and, in their
-//! documentation, the HTTP status of the real server.
+//! Patches may be hostile: depth, number of operations and copied bytes are limited, and no input panics. Errors
+//! carry the text of kube-apiserver; their documentation names the HTTP status.
 
 pub mod apply;
 mod json;

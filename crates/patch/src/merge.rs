@@ -1,13 +1,13 @@
-//! JSON merge patches (RFC 7386), as the API server makes them.
+//! JSON merge patches (RFC 7386), as the API server applies them.
 
 use serde_json::{Map, Value};
 
-/// The patch is neither an object nor a list. Answered with 400.
+/// The patch is neither an object nor a list. HTTP 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid JSON Patch")]
 pub struct MergePatchError;
 
-/// `document` with the merge patch put over it: objects are merged, null removes, all else replaces.
+/// Applies a merge patch to `document`: objects merge, null removes a field, anything else replaces.
 ///
 /// ```
 /// use serde_json::json;
@@ -38,7 +38,7 @@ fn merge_objects(document: &mut Map<String, Value>, patch: &Map<String, Value>) 
         }
         match (document.get_mut(key), value) {
             (Some(Value::Object(current)), Value::Object(value)) => merge_objects(current, value),
-            // A list or scalar takes an object's place as it is.
+            // A list or scalar that replaces an object is copied verbatim, including nulls.
             (Some(current @ Value::Object(_)), value) => *current = value.clone(),
             (Some(current), value) => *current = without_nulls(value),
             (None, value) => {
@@ -48,7 +48,7 @@ fn merge_objects(document: &mut Map<String, Value>, patch: &Map<String, Value>) 
     }
 }
 
-/// The value without the fields that are null, inside lists too.
+/// Returns the value without null fields, including those inside lists.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Strategic merge patches: merge patches that merge lists by the keys their schemas declare.
+//! Strategic merge patches: merge patches that merge lists by the merge keys declared in the schema.
 
 use serde_json::{Map, Value};
 use steersman_gostd::strconv::quote;
@@ -10,19 +10,19 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// Why a strategic merge patch was refused.
+/// The reasons a strategic merge patch can be refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StrategicError {
-    /// The patch is malformed: a directive has the wrong form. Answered with 400.
+    /// The patch is malformed: a directive has the wrong form. HTTP 400.
     #[error("{0}")]
     Malformed(&'static str),
-    /// The patch has lists of lists. Answered with 422.
+    /// The patch has lists of lists. HTTP 422.
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// The patch does not fit the document. Answered with 500.
+    /// The patch does not fit the document. HTTP 500.
     #[error("{0}")]
     Mismatch(String),
-    /// The patch does not fit the schema. Answered with 500.
+    /// The patch does not fit the schema. HTTP 500.
     #[error("{0}")]
     Schema(String),
 }
@@ -39,7 +39,8 @@ const BAD_ORDER: &str = "invalid patch format of setElementOrder list";
 const BAD_RETAIN_KEYS: &str = "invalid patch format of retainKeys";
 const BAD_PRIMITIVE_LIST: &str = "invalid patch format of primitive list";
 
-/// `document` with the patch put over it. `schema` names the kind's schema among the OpenAPI `components`.
+/// Applies a strategic merge patch to `document`.
+/// `schema` is the name of the kind's schema in the OpenAPI `components`.
 ///
 /// ```
 /// use serde_json::{Map, json};
@@ -69,8 +70,8 @@ pub fn strategic_merge_patch(
     merge_map(object(document)?, object(patch)?, schema).map(Value::Object)
 }
 
-/// What the API server has left of a patch once it has been put over `document`, which some of its messages quote: directives that
-/// were followed are gone, and so are nulls in what is new.
+/// Returns the patch as the API server's merge mutates it, which some error messages quote.
+/// Directives that were followed are removed, and so are nulls in values that are new to the document.
 pub fn strategic_remains(
     document: &Value,
     patch: &Value,
@@ -127,7 +128,7 @@ fn use_up(document: &Map<String, Value>, patch: &mut Map<String, Value>, schema:
     }
 }
 
-/// Null stands for an object without fields.
+/// Treats null as an empty object.
 fn object(value: &Value) -> Result<Map<String, Value>, StrategicError> {
     match value {
         Value::Object(map) => Ok(map.clone()),
@@ -136,7 +137,7 @@ fn object(value: &Value) -> Result<Map<String, Value>, StrategicError> {
     }
 }
 
-/// A schema on the way down.
+/// The schema of the current level.
 #[derive(Clone, Copy)]
 struct Schema<'a> {
     components: &'a Map<String, Value>,
@@ -144,7 +145,7 @@ struct Schema<'a> {
     schema: Option<&'a Value>,
 }
 
-/// How a field is patched.
+/// The patch strategy and merge key of a field.
 #[derive(Clone, Copy, Default)]
 struct Strategy<'a> {
     strategy: &'a str,
@@ -276,7 +277,7 @@ fn merge_map(
     Ok(document)
 }
 
-/// `$retainKeys` lists all fields that may stay.
+/// Applies `$retainKeys`, which lists all fields to keep.
 fn retain_keys(
     document: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -294,7 +295,7 @@ fn retain_keys(
     Ok(())
 }
 
-/// `$setElementOrder/LIST` merges a list and puts the patch's items into the given order.
+/// Applies `$setElementOrder/LIST`: merges the list and sorts the patch's items into the given order.
 fn set_orders(
     document: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -349,7 +350,7 @@ fn wrong_type(value: &Value) -> String {
     format!("expected a []interface {{}}, but received a {actual}")
 }
 
-/// The items of a patch must come in the order that `$setElementOrder` lists.
+/// Checks that the items of a patch are in the order of `$setElementOrder`.
 fn check_order(items: &[Value], order: &[Value], merge_key: &str) -> Result<(), StrategicError> {
     if items.is_empty() || order.is_empty() {
         return Ok(());
@@ -391,7 +392,7 @@ fn key_of<'v>(item: &'v Value, merge_key: &str) -> Result<&'v Value, StrategicEr
     })
 }
 
-/// Whether the items of these lists are maps; they must all be of one type.
+/// Whether the items of these lists are maps. All items must have the same type.
 fn element_is_map(lists: &[&[Value]]) -> Result<bool, StrategicError> {
     let mut items = lists.iter().flat_map(|list| list.iter());
     let Some(first) = items.next() else { return mismatch("no elements in any of the given slices") };
@@ -454,7 +455,7 @@ fn merge_list(
     in_order(ours, others, &new, &old, merge_key, true)
 }
 
-/// Handles the items of a patch that are directives: deletions of single items, and the replacement of the list.
+/// Applies a patch's directive items: deletion of single items, or replacement of the whole list.
 fn special_elements(
     mut old: Vec<Value>,
     new: Vec<Value>,
@@ -494,7 +495,7 @@ fn position(items: &[Value], merge_key: &str, key: &Value) -> Result<Option<usiz
     Ok(None)
 }
 
-/// Splits items into those that `by` has, and the others.
+/// Splits items into those that are in `by` and the others.
 fn partition(
     items: Vec<Value>,
     by: &[Value],
@@ -512,7 +513,7 @@ fn partition(
     Ok((ours, others))
 }
 
-/// All items: the patch's in the patch's order, the others in the order they had, zipped by the old order.
+/// Sorts `ours` by the patch's order and `others` by the old one, and interleaves them by the latter.
 fn in_order(
     ours: Vec<Value>,
     others: Vec<Value>,
@@ -563,7 +564,7 @@ fn sorted(
     }
     let mut indexed: Vec<_> =
         items.into_iter().map(|item| (index(order, &item, merge_key, is_map), item)).collect();
-    // An item that the order does not have moves before all that came before it.
+    // An item missing from the order moves before everything that preceded it.
     for i in 1..indexed.len() {
         let mut j = i;
         while j > 0 {
@@ -581,7 +582,7 @@ fn sorted(
     Ok(indexed.into_iter().map(|(_, item)| item).chain(deletions).collect())
 }
 
-/// Each value once; where one repeats, the last item takes its place, as the server does it.
+/// Removes duplicates. The last item moves into the place of each removed one, as in the server.
 fn deduplicated(mut items: Vec<Value>) -> Vec<Value> {
     let mut i = 0;
     while i < items.len() {
@@ -598,7 +599,7 @@ fn deduplicated(mut items: Vec<Value>) -> Vec<Value> {
     items
 }
 
-/// A value that is new to the object, without directives; `None` if it is one itself.
+/// Strips directives from a value that is new to the object; `None` if the value is itself a directive.
 fn without_directives(value: Value) -> Option<Value> {
     Some(match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => return None,

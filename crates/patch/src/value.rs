@@ -1,11 +1,11 @@
-//! JSON values as Go compares and prints them.
+//! Compares and prints JSON values as Go does.
 
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 use steersman_gostd::strconv::quote;
 
-/// Orders any two values: numbers, strings, booleans, lists, maps, null.
+/// Orders any two values: numbers < strings < booleans < lists < maps < null.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b),
@@ -58,7 +58,7 @@ fn compare_numbers(a: &Number, b: &Number) -> Ordering {
     }
 }
 
-/// Whether both are the same, `1` and `1.0` included.
+/// Whether two values are equal; `1` equals `1.0`.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b) == Ordering::Equal,
@@ -70,7 +70,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// JSON as Go's encoder writes it: `<`, `>`, `&` and the line separators are escaped.
+/// Serializes JSON like Go's encoder: `<`, `>`, `&` and the line separators are escaped.
 pub(crate) fn go_json(value: &Value) -> String {
     let mut out = String::new();
     write_go_json(&mut out, value);
@@ -85,7 +85,7 @@ pub(crate) fn write_go_json(out: &mut String, value: &Value) {
     }
 }
 
-/// The Go type that a value is read into.
+/// Returns the Go type that a value is decoded into.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -98,9 +98,9 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Whether a text reads in quotes as it is.
+/// Whether a string needs no escaping in JSON quotes.
 pub(crate) fn is_plain(text: &str) -> bool {
-    // By a table: every name of every field of every object that is written comes by.
+    // A lookup table: called for every field name of every object written.
     static PLAIN: [bool; 256] = {
         let mut plain = [false; 256];
         let mut c = b' ';
@@ -113,7 +113,7 @@ pub(crate) fn is_plain(text: &str) -> bool {
     text.bytes().all(|c| PLAIN[usize::from(c)])
 }
 
-/// Appends a text in quotes.
+/// Appends a string in JSON quotes.
 pub(crate) fn write_text(out: &mut String, text: &str) {
     if !text.bytes().all(|c| (b' '..=b'~').contains(&c)) {
         return out.push_str(&Value::from(text).to_string());
@@ -129,7 +129,7 @@ pub(crate) fn write_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Appends a text in quotes as Go's encoder writes it.
+/// Appends a string in JSON quotes as Go's encoder writes it.
 pub(crate) fn write_go_text(out: &mut String, text: &str) {
     if is_plain(text) {
         out.reserve(text.len() + 2);
@@ -141,7 +141,7 @@ pub(crate) fn write_go_text(out: &mut String, text: &str) {
     }
 }
 
-/// Appends JSON with what Go escapes in addition.
+/// Appends JSON, escaping what Go's encoder escapes in addition.
 fn escape(out: &mut String, json: &str) {
     out.reserve(json.len());
     for c in json.chars() {
@@ -154,7 +154,7 @@ fn escape(out: &mut String, json: &str) {
     }
 }
 
-/// A value in a message: strings quoted, lists in brackets.
+/// Formats a value for a message: strings quoted, lists in brackets.
 pub(crate) fn readable(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
@@ -167,7 +167,7 @@ pub(crate) fn readable(value: &Value) -> String {
     }
 }
 
-/// A value as Go's `%v` prints it.
+/// Formats a value like Go's `%v`.
 pub(crate) fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),

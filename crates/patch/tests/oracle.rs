@@ -1,4 +1,4 @@
-//! Random patches and applies, compared with what Kubernetes' own libraries make of them.
+//! Differential tests of random patches and applies against Kubernetes' own libraries.
 //!
 //! With the libraries themselves (`oracles/kubernetes/build libs`) and the schemas in `../shared/kubernetes` by
 //! `make oracle-kubernetes`, with recorded answers and schemas by `make test`.
@@ -72,12 +72,12 @@ fn references(schema: &Value, names: &mut Vec<String>) {
     }
 }
 
-/// The schemas of the recorded cases, as they were then.
+/// The schemas at the time the cases were recorded.
 fn recorded_components() -> Map<String, Value> {
     Recordings::of(env!("CARGO_MANIFEST_DIR")).read("schemas").into_iter().next().expect("one line")
 }
 
-/// Makes random objects of a schema, from few words, so that they often meet.
+/// Generates random objects of a schema from a small vocabulary, so that values often collide.
 struct Maker<'a> {
     rng: Rng,
     components: &'a Map<String, Value>,
@@ -234,7 +234,7 @@ impl Resource for BuiltIn<'_> {
     }
 }
 
-/// What a step led to, in the oracle's words.
+/// The outcome of a step, in the oracle's format.
 fn outcome(result: Result<&Value, &ApplyError>) -> Value {
     match result {
         Ok(object) => {
@@ -258,7 +258,7 @@ fn outcome(result: Result<&Value, &ApplyError>) -> Value {
     }
 }
 
-/// The times of the oracle's steps are its own, so entries are compared in one order.
+/// Sorts managedFields entries: the oracle's timestamps, and so its order, differ.
 fn normal(mut outcome: Value) -> Value {
     if let Some(Value::Array(entries)) = outcome.get_mut("managedFields") {
         entries.sort_by_key(|e| {
@@ -277,7 +277,7 @@ fn normal(mut outcome: Value) -> Value {
     }
     let error = outcome.get("error").cloned();
     match error {
-        // Fields are walked in another order, so of several complaints the first ones may differ.
+        // Fields are visited in another order, so of several errors the first ones may differ.
         Some(Value::String(text)) if text.contains("field not declared") => json!({"error": "not declared"}),
         Some(Value::String(text)) => {
             let mut lines: Vec<_> = text.lines().collect();
@@ -294,7 +294,7 @@ fn normal(mut outcome: Value) -> Value {
     }
 }
 
-/// Judges the steps of a life of one object by what they led to in the libraries.
+/// Compares each step in the life of one object with the outcome in the libraries.
 fn judge_apply(types: &Types, request: &Value, answer: &Value) -> Judgement {
     let (api_version, kind) = kind_of(request);
     let schema = schema_of(request);
@@ -311,7 +311,7 @@ fn judge_apply(types: &Types, request: &Value, answer: &Value) -> Judgement {
             judged
                 .different
                 .push(format!("step {number}\n  ours   {ours}\n  theirs {theirs}\n  request {request}"));
-            // What follows starts from another object.
+            // The following steps would start from a different object.
             break;
         }
         live = result.unwrap_or(live);
@@ -319,7 +319,7 @@ fn judge_apply(types: &Types, request: &Value, answer: &Value) -> Judgement {
     judged
 }
 
-/// Does one step to an object, and gives the new object, unless it failed, and the outcome in the oracle's words.
+/// Applies one step to an object. Returns the new object, unless it failed, and the outcome in the oracle's format.
 fn take_step(
     types: &Types,
     schema: &str,
@@ -383,7 +383,7 @@ fn applies_are_as_in_kubernetes() {
     APPLY.compare(requests, |request, answer| judge_apply(&types, request, answer));
 }
 
-/// A few writes of one object, each made from what the ones before it led to.
+/// Generates a few writes of one object, each based on the result of the previous ones.
 fn life(components: &Map<String, Value>, types: &Types, seed: usize) -> Value {
     let mut maker = Maker { rng: Rng::with_seed(seed as u64), components };
     let (api_version, kind, schema) = KINDS[seed % KINDS.len()];
@@ -417,7 +417,7 @@ fn life(components: &Map<String, Value>, types: &Types, seed: usize) -> Value {
     json!({"op": "apply", "kind": format!("{api_version}/{kind}"), "reset": ["status"], "steps": steps})
 }
 
-/// Judges our answer to a patch by the libraries'.
+/// Compares our result of a patch with the libraries'.
 fn judge_patch(ours: Result<Value, String>, request: &Value, answer: &Value) -> Judgement {
     let ours = match ours {
         Ok(object) => json!({"result": object}),
@@ -429,7 +429,7 @@ fn judge_patch(ours: Result<Value, String>, request: &Value, answer: &Value) -> 
         (Some(error), _) => json!({"error": error}),
         _ => json!({"result": result["result"]}),
     };
-    // Of several mistakes in one strategic patch, a random one is reported there.
+    // The libraries report a random one of several errors in a strategic patch.
     let both_fail =
         request["op"] == "patch.strategic" && ours.get("error").is_some() && theirs.get("error").is_some();
     Judgement::one(
@@ -468,8 +468,8 @@ fn strategic_patches_are_as_in_kubernetes() {
     STRATEGIC.compare(requests.collect(), |request, answer| judge_strategic(&components, request, answer));
 }
 
-/// The object with no scalar twice in a list. Of lists that it has read from JSON, the oracle shares the memory with
-/// the result, which then differs; the server never does.
+/// Removes duplicate scalars from lists. The oracle shares the memory of lists decoded from JSON with the result,
+/// which then differs; the server never does.
 fn unique(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(map.into_iter().map(|(k, v)| (k, unique(v))).collect()),
@@ -486,7 +486,7 @@ fn unique(value: Value) -> Value {
     }
 }
 
-/// Puts directives of strategic patches here and there.
+/// Inserts directives of strategic merge patches at random.
 fn directives(maker: &mut Maker<'_>, value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -1,10 +1,10 @@
-//! A value beside the one that it replaces: what has not changed need not be right.
+//! Correlates a value with its old value for validation ratcheting: unchanged values need not be valid.
 
 use serde_json::Value;
 
 use crate::schema::Schema;
 
-/// A value, its former self, and the schema of both.
+/// A new value, its correlated old value, and their schema.
 #[derive(Clone, Copy)]
 pub(crate) struct Pair<'a> {
     pub(crate) new: &'a Value,
@@ -13,20 +13,20 @@ pub(crate) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// The field of this name, if both have it and its schema is known.
+    /// Correlates a field, if both objects have it and its schema is known.
     pub(crate) fn key(&self, name: &str) -> Option<Self> {
         let (new, old) = (self.new.as_object()?.get(name)?, self.old.as_object()?.get(name)?);
         Some(Self { new, old, schema: self.schema.field(name)? })
     }
 
-    /// The item at this place, if an old one has the same keys.
+    /// Correlates the list item at this index with the old item that has the same map keys.
     pub(crate) fn index(&self, index: usize) -> Option<Self> {
         let new = self.new.as_array()?.get(index)?;
         let old = same_keys(self.schema, new, self.old.as_array()?)?;
         Some(Self { new, old, schema: self.schema.item()? })
     }
 
-    /// Whether nothing has changed. What the schema does not know counts as changed.
+    /// Whether the value is unchanged. Fields unknown to the schema count as changed.
     pub(crate) fn is_unchanged(&self) -> bool {
         match (self.new, self.old) {
             (Value::Array(new), Value::Array(old)) => {
@@ -51,7 +51,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The item of a list that has the same keys as `item`, for lists that are maps.
+/// For lists of type map, returns the item in `list` with the same keys as `item`.
 pub(crate) fn same_keys<'a>(schema: &Schema, item: &Value, list: &'a [Value]) -> Option<&'a Value> {
     if schema.kind != "array" || !schema.is_list_map() || schema.list_map_keys.is_empty() {
         return None;
@@ -72,7 +72,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Equality that tells a whole float from an integer.
+/// Equality that distinguishes whole floats from integers.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {

@@ -1,4 +1,4 @@
-//! The types that schemas declare to rules, and how large their values can be.
+//! CEL types declared by schemas, with estimates of how large their values can be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use steersman_cel::{ObjectType, Sizes, Type};
 
 use crate::schema::Schema;
 
-/// The largest request that is taken, in bytes.
+/// Maximum request size, in bytes.
 const MAX_REQUEST: i64 = 3 * 1024 * 1024;
 
-/// A declared type.
+/// A CEL type with size estimates.
 #[derive(Debug, Clone)]
 pub(crate) struct Decl {
     pub(crate) ty: Type,
     pub(crate) fields: BTreeMap<String, Decl>,
     pub(crate) elem: Option<Box<Decl>>,
     is_map: bool,
-    /// How many characters, items or entries there can be.
+    /// Maximum number of characters, items or entries.
     max: i64,
-    /// How few bytes a value can take.
+    /// Minimum size of a serialized value, in bytes.
     pub(crate) min_size: i64,
 }
 
@@ -28,7 +28,7 @@ impl Decl {
         Self { ty, fields: BTreeMap::new(), elem: None, is_map: false, max, min_size }
     }
 
-    /// How often values of this type can be in an object.
+    /// Maximum number of values of this type in one object.
     pub(crate) fn max_cardinality(&self) -> u64 {
         (MAX_REQUEST / (self.min_size + 1)).unsigned_abs()
     }
@@ -40,8 +40,8 @@ impl Sizes for Decl {
         for (i, part) in path.iter().enumerate().skip(1) {
             decl = match part.as_str() {
                 "@items" | "@values" => decl.elem.as_deref()?,
-                // Keys of maps are text, which has no parts. The real server bounds their length by zero: rules that walk
-                // through a key count as if it were empty.
+                // Map keys are strings, which have no elements. The real server estimates their length as zero: rules
+                // that iterate over a key cost as if it were empty.
                 "@keys" => return (decl.is_map && i + 1 == path.len()).then_some(0),
                 name => decl.fields.get(name)?,
             };
@@ -50,7 +50,7 @@ impl Sizes for Decl {
     }
 }
 
-/// The name by which expressions select a field; `None` for names that no expression can write.
+/// Returns the escaped field name used in CEL expressions; `None` for names that cannot be escaped.
 pub(crate) fn escaped(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -69,7 +69,7 @@ pub(crate) fn escaped(name: &str) -> Option<String> {
     )
 }
 
-/// Whether a resource's schema says all that rules may ask of its metadata.
+/// Whether a resource's schema declares all the metadata fields that rules can access.
 fn has_metadata(schema: &Schema) -> bool {
     let is =
         |schema: &Schema, name: &str, kind: &str| schema.properties.get(name).is_some_and(|f| f.kind == kind);
@@ -82,7 +82,7 @@ fn has_metadata(schema: &Schema) -> bool {
             .is_some_and(|m| is(m, "name", "string") && is(m, "generateName", "string"))
 }
 
-/// The fields that a resource's schema gets if it does not name them.
+/// The type and metadata fields added to a resource's schema if it does not declare them.
 pub(crate) fn metadata_fields() -> BTreeMap<String, Schema> {
     let text = || Schema { kind: "string".to_owned(), ..Schema::default() };
     let names = BTreeMap::from([("name".to_owned(), text()), ("generateName".to_owned(), text())]);
@@ -94,7 +94,7 @@ pub(crate) fn metadata_fields() -> BTreeMap<String, Schema> {
     ])
 }
 
-/// The fields that rules see of an object.
+/// Returns the fields of an object that rules can access.
 pub(crate) fn visible_fields(schema: &Schema, is_resource: bool) -> BTreeMap<String, Schema> {
     let mut fields = schema.properties.clone();
     if is_resource && !has_metadata(schema) {
@@ -103,7 +103,7 @@ pub(crate) fn visible_fields(schema: &Schema, is_resource: bool) -> BTreeMap<Str
     fields
 }
 
-/// The type that a schema declares; `None` if rules can't see its values.
+/// Returns the CEL type of a schema; `None` if rules cannot access its values.
 pub(crate) fn declare(schema: &Schema, name: &str, is_resource: bool) -> Option<Decl> {
     let text_length = |min_size: i64, ty: Type| {
         let max = match schema.max_length {

@@ -1,10 +1,10 @@
-//! Defaults of schemas.
+//! Defaulting of custom resources.
 
 use serde_json::Value;
 
 use crate::schema::Schema;
 
-/// Fills in the defaults that a schema names, from the outside in.
+/// Applies a schema's defaults, outermost first.
 pub(crate) fn fill(value: &mut Value, schema: &Schema) {
     match value {
         Value::Object(map) => {
@@ -12,7 +12,7 @@ pub(crate) fn fill(value: &mut Value, schema: &Schema) {
                 let Some(default) = &field.default else { continue };
                 let is_absent = match map.get(key) {
                     None => true,
-                    // A null that the field can't hold stands for the default.
+                    // A null in a non-nullable field is replaced by the default.
                     Some(Value::Null) => !field.nullable,
                     Some(_) => false,
                 };
@@ -44,7 +44,7 @@ fn fill_item(value: &mut Value, schema: Option<&Schema>) {
     fill(value, schema);
 }
 
-/// Drops nulls that their fields can't hold and that no default replaces.
+/// Drops nulls from non-nullable fields without a default.
 pub(crate) fn drop_nulls(value: &mut Value, schema: Option<&Schema>) {
     match value {
         Value::Object(map) => map.retain(|key, value| {

@@ -1,19 +1,19 @@
-//! Paths to fields, as definitions write them: `.spec.size` or `.spec['my-map'].x`.
+//! JSON paths in definitions, such as `.spec.size` or `.spec['my-map'].x`.
 
 use crate::path::{child, key};
 use crate::schema::Schema;
 
-/// A path that leads somewhere.
+/// A JSON path resolved in a schema.
 pub(crate) struct Found<'s> {
-    /// The path as complaints write it.
+    /// The path as error messages write it.
     pub(crate) path: String,
-    /// Its first part.
+    /// The first field of the path.
     pub(crate) root: String,
-    /// What is there.
+    /// The schema at the path.
     pub(crate) schema: &'s Schema,
 }
 
-/// Follows a path; the error says what is wrong with it.
+/// Resolves a JSON path; the error says why it is invalid.
 pub(crate) fn valid<'s>(text: &str, schema: &'s Schema, brackets: bool) -> Result<Found<'s>, String> {
     let mut tokens = Tokens(text);
     let mut found = Found { path: String::new(), root: String::new(), schema };
@@ -84,7 +84,7 @@ fn unescaped(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Dots, brackets, and what stands between them; quoted text is in one piece.
+/// Splits a path into dots, brackets and the names between them; a quoted string is one token.
 struct Tokens<'a>(&'a str);
 
 impl<'a> Iterator for Tokens<'a> {

@@ -1,4 +1,4 @@
-//! Complaints about single fields of an object, worded as `field.Error` words them.
+//! Validation errors of single fields, worded like `field.Error` of apimachinery.
 
 use std::fmt;
 
@@ -6,43 +6,43 @@ use serde_json::Value;
 
 use crate::go::{self, quote};
 
-/// What is wrong with a field.
+/// The kind of violation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldErrorKind {
-    /// The field must be present.
+    /// A required field is missing.
     Required,
-    /// The value breaks a rule.
+    /// The value is invalid.
     Invalid(Value),
-    /// The value, already written out, breaks a rule.
+    /// The value, already formatted, is invalid.
     InvalidShown(String),
-    /// The value, which is not shown, breaks a rule.
+    /// The value is invalid and is omitted from the message.
     InvalidOmitted,
     /// The value has the wrong type.
     TypeInvalid(Value),
-    /// The value is none of the supported ones.
+    /// The value is not one of the supported ones.
     NotSupported(Value, Vec<String>),
-    /// The value, already written out, is none of the supported ones.
+    /// The value, already formatted, is not one of the supported ones.
     NotSupportedShown(String, Vec<String>),
-    /// The field must not be set, or not be changed.
+    /// The field must not be set or changed.
     Forbidden,
-    /// The value repeats another one.
+    /// The value is a duplicate.
     Duplicate(Value),
-    /// The value, already written out, repeats another one.
+    /// The value, already formatted, is a duplicate.
     DuplicateShown(String),
-    /// The value, which is not shown, repeats another one.
+    /// The value is a duplicate and is omitted from the message.
     DuplicateOmitted,
-    /// The value names something that is not there.
+    /// The value refers to something that does not exist.
     NotFound(Value),
-    /// The value is longer than so many bytes.
+    /// The value is longer than this many bytes.
     TooLong(usize),
-    /// The list has so many entries and may have at most that many.
+    /// The number of items in the list, and the maximum.
     TooMany(usize, usize),
-    /// The server failed to judge the field.
+    /// The server failed to validate the field.
     Internal,
 }
 
 impl FieldErrorKind {
-    /// The machine readable reason in `details.causes`.
+    /// Returns the machine-readable reason used in `details.causes`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl FieldErrorKind {
     }
 }
 
-/// One complaint: the field's path, what is wrong, and details.
+/// A validation error: field path, kind and detail.
 ///
 /// ```
 /// use steersman_structural::FieldError;
@@ -72,7 +72,7 @@ impl FieldErrorKind {
 pub struct FieldError {
     /// Path such as `spec.template.spec.containers[0].name`.
     pub field: String,
-    /// What is wrong.
+    /// The kind of violation.
     pub kind: FieldErrorKind,
     /// Further explanation, possibly empty.
     pub detail: String,
@@ -83,17 +83,17 @@ impl FieldError {
         Self { field: field.into(), kind, detail: detail.into() }
     }
 
-    /// The field must be present.
+    /// A required field is missing.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::Required, detail)
     }
 
-    /// The value breaks a rule.
+    /// The value is invalid.
     pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::Invalid(value.into()), detail)
     }
 
-    /// The value breaks a rule and is shown as given: some values are written as the real server's inner types.
+    /// The value is invalid; `shown` is its formatted form, since some values are printed as Go structs.
     pub fn invalid_shown(
         field: impl Into<String>,
         shown: impl Into<String>,
@@ -102,7 +102,7 @@ impl FieldError {
         Self::new(field, FieldErrorKind::InvalidShown(shown.into()), detail)
     }
 
-    /// The value breaks a rule and is not shown.
+    /// The value is invalid and is omitted from the message.
     pub fn invalid_omitted(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::InvalidOmitted, detail)
     }
@@ -116,13 +116,13 @@ impl FieldError {
         Self::new(field, FieldErrorKind::TypeInvalid(value.into()), detail)
     }
 
-    /// The value is none of the supported ones.
+    /// The value is not one of the supported ones.
     pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> Self {
         let supported = supported.iter().map(ToString::to_string).collect();
         Self::new(field, FieldErrorKind::NotSupported(value.into(), supported), "")
     }
 
-    /// The value is none of the supported ones and is shown as given.
+    /// The value is not one of the supported ones; `shown` is its formatted form.
     pub fn not_supported_shown(
         field: impl Into<String>,
         shown: impl Into<String>,
@@ -132,27 +132,27 @@ impl FieldError {
         Self::new(field, FieldErrorKind::NotSupportedShown(shown.into(), supported), "")
     }
 
-    /// The field must not be set, or not be changed.
+    /// The field must not be set or changed.
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::Forbidden, detail)
     }
 
-    /// The value repeats another one.
+    /// The value is a duplicate.
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(field, FieldErrorKind::Duplicate(value.into()), "")
     }
 
-    /// The value repeats another one and is shown as given.
+    /// The value is a duplicate; `shown` is its formatted form.
     pub fn duplicate_shown(field: impl Into<String>, shown: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::DuplicateShown(shown.into()), "")
     }
 
-    /// The value repeats another one and is not shown.
+    /// The value is a duplicate and is omitted from the message.
     pub fn duplicate_omitted(field: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::DuplicateOmitted, "")
     }
 
-    /// The value names something that is not there.
+    /// The value refers to something that does not exist.
     pub fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(field, FieldErrorKind::NotFound(value.into()), "")
     }
@@ -162,17 +162,17 @@ impl FieldError {
         Self::new(field, FieldErrorKind::TooLong(limit), "")
     }
 
-    /// The list has `actual` entries and may have `limit`.
+    /// The list has `actual` items, but at most `limit` are allowed.
     pub fn too_many(field: impl Into<String>, actual: usize, limit: usize) -> Self {
         Self::new(field, FieldErrorKind::TooMany(actual, limit), "")
     }
 
-    /// The server failed to judge the field.
+    /// The server failed to validate the field.
     pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::Internal, detail)
     }
 
-    /// The text without the field's path.
+    /// Returns the message without the field path.
     #[must_use]
     pub fn body(&self) -> String {
         let head = match &self.kind {
@@ -218,7 +218,7 @@ fn unsupported(value: &str, supported: &[String]) -> String {
     }
 }
 
-/// A value inside a message: strings quoted, numbers plain, everything else as JSON.
+/// Formats a value for a message: strings quoted, numbers plain, everything else as JSON.
 fn show(value: &Value) -> String {
     match value {
         Value::String(s) => quote(s),

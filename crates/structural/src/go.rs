@@ -1,23 +1,23 @@
-//! Values as Go's `fmt` and `encoding/json` write them.
+//! Formats values like Go's `fmt` and `encoding/json`.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 use steersman_gostd::{json, strconv};
 
-/// Text in quotes, as `%q` writes it.
+/// Quotes a string like `%q`.
 #[must_use]
 pub fn quote(text: &str) -> String {
     strconv::quote(text)
 }
 
-/// A float as `%v` writes it.
+/// Formats a float like `%v`.
 #[must_use]
 pub fn float(value: f64) -> String {
     strconv::format_float(value, b'g', None, false)
 }
 
-/// A value as `json.Marshal` writes it: keys sorted, and what browsers could take for markup escaped.
+/// Serializes a value like `json.Marshal`: keys sorted, HTML characters escaped.
 #[must_use]
 pub fn json(value: &Value) -> String {
     let mut out = String::new();
@@ -61,12 +61,12 @@ pub(crate) fn write_json(out: &mut String, value: &Value) {
     }
 }
 
-/// Appends a float in JSON; NaN and infinities, which JSON cannot hold, as 0.
+/// Appends a float as JSON; NaN and infinities, which JSON cannot represent, as 0.
 pub(crate) fn json_float(out: &mut String, value: f64) {
     out.push_str(json::format_float(value, false).as_deref().unwrap_or("0"));
 }
 
-/// Appends text in JSON.
+/// Appends a JSON string.
 pub(crate) fn json_string(out: &mut String, text: &str) {
     json::append_string(out, text, true);
 }

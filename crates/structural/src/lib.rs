@@ -21,13 +21,13 @@
 //! [`definition`] validates definitions: names, versions, schemas, and the cost of their rules. [`CustomSchema`] is the schema of
 //! one version, ready for objects. An API server calls it in this order:
 //!
-//! 1. [`CustomSchema::decode`]: metadata gets its types, unknown fields are pruned and reported.
-//! 2. [`CustomSchema::default`]: defaults are filled in, on writes and on reads.
-//! 3. [`CustomSchema::check`], [`check_update`](CustomSchema::check_update) or [`check_status`](CustomSchema::check_status):
-//!    types, formats, list keys and rules (`x-kubernetes-validations`), which run on `steersman-cel` within a budget. On updates
-//!    unchanged fields need not be valid (ratcheting).
+//! 1. [`CustomSchema::decode`]: metadata is normalized, unknown fields are pruned and reported.
+//! 2. [`CustomSchema::default`]: defaults are applied, on writes and on reads.
+//! 3. [`CustomSchema::check`], [`check_update`](CustomSchema::check_update) or
+//!    [`check_status`](CustomSchema::check_status): types, formats, list keys and rules (`x-kubernetes-validations`),
+//!    which run on `steersman-cel` within a cost budget. On updates, unchanged fields need not be valid (ratcheting).
 //!
-//! Problems are [`FieldError`]s with the path, the kind and the text of the real server.
+//! Violations are [`FieldError`]s with the path, the kind and the text of the real server.
 
 mod correlate;
 mod custom;

@@ -1,4 +1,4 @@
-//! Lists whose items must not repeat: sets, and maps by keys.
+//! Uniqueness of items in lists of type set and map.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::go;
 use crate::path::{child, index, key, shown};
 use crate::schema::Schema;
 
-/// Complains about items that repeat another one.
+/// Reports duplicate items.
 pub(crate) fn check(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     match value {
         Value::Object(map) => {
@@ -66,12 +66,12 @@ fn check_keys(items: &[Value], schema: &Schema, path: &str, errors: &mut Vec<Fie
     }
 }
 
-/// The places where a value stands for the second time.
+/// Returns the index of the second occurrence of each repeated value.
 fn repeated<'a>(values: impl Iterator<Item = Option<&'a Value>>) -> Vec<usize> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut found = Vec::new();
     for (i, value) in values.enumerate() {
-        // Whole floats are not the integers that they equal.
+        // Whole floats are distinct from the integers they equal.
         let identity = match value {
             None => "-".to_owned(),
             Some(Value::Number(n)) if !n.is_i64() => format!("float {}", n.as_f64().unwrap_or_default()),

@@ -1,6 +1,6 @@
-//! Paths of fields, as complaints name them.
+//! Formats field paths as error messages show them.
 
-/// What complaints call the object itself.
+/// Returns the path, or `<nil>` for the object itself.
 pub(crate) fn shown(path: &str) -> String {
     if path.is_empty() { "<nil>".to_owned() } else { path.to_owned() }
 }

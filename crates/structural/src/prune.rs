@@ -1,11 +1,11 @@
-//! Dropping what a schema does not know.
+//! Pruning: removes fields unknown to the schema.
 
 use serde_json::{Map, Value};
 
 use crate::schema::Schema;
 
-/// Drops the fields of a resource (or with `is_resource` unset, of a part) that its schema does not know, and gives their
-/// paths, sorted. Type and metadata of resources stay.
+/// Prunes the unknown fields of a value and returns their paths, sorted.
+/// With `is_resource`, the value is a resource, and its type and metadata are kept.
 pub(crate) fn prune(value: &mut Value, schema: &Schema, is_resource: bool) -> Vec<String> {
     let mut pruner = Pruner { path: String::new(), unknown: Vec::new() };
     pruner.prune(value, Some(schema), is_resource);
@@ -13,7 +13,7 @@ pub(crate) fn prune(value: &mut Value, schema: &Schema, is_resource: bool) -> Ve
     pruner.unknown
 }
 
-/// Fields that every resource has.
+/// Whether every resource has this field.
 pub(crate) fn is_meta(key: &str) -> bool {
     matches!(key, "apiVersion" | "kind" | "metadata")
 }
@@ -67,7 +67,7 @@ impl Pruner {
         });
     }
 
-    /// Looks for what may be dropped below a part that keeps what it does not know.
+    /// Prunes within the specified fields of a value that preserves unknown fields.
     fn keep(&mut self, value: &mut Value, schema: &Schema, is_resource: bool) {
         match value {
             Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Schemas as definitions have them.
+//! OpenAPI schemas as written in definitions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::go;
 
-/// Schemas nested deeper than this are cut off. JSON that is read from a request nests less.
+/// Schemas nested deeper than this are truncated. JSON decoded from a request is nested less.
 const MAX_DEPTH: usize = 200;
 
-/// A schema of a custom resource, or of a part of it.
+/// The OpenAPI schema of a custom resource, or of a part of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
     pub(crate) id: String,
@@ -61,21 +61,21 @@ pub struct Schema {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// One schema for all items, or one for each place, which no definition may have.
+/// One schema for all items, or one per index, which definitions may not use.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Items {
     One(Box<Schema>),
     Many(Vec<Schema>),
 }
 
-/// What is true of fields that are not named.
+/// `additionalProperties`: a boolean or a schema.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct SchemaOrBool {
     pub(crate) allows: bool,
     pub(crate) schema: Option<Schema>,
 }
 
-/// What another field must be like.
+/// A value of `dependencies`: a schema or a list of required properties.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Dependency {
     Schema(Box<Schema>),
@@ -93,7 +93,7 @@ pub(crate) struct Rule {
     pub(crate) optional_old_self: Option<bool>,
 }
 
-/// A regular expression, compiled when it is first needed.
+/// A regular expression, compiled on first use.
 #[derive(Clone, Default)]
 pub(crate) struct Pattern {
     pub(crate) text: String,
@@ -123,7 +123,7 @@ impl fmt::Debug for Pattern {
 }
 
 impl Schema {
-    /// Reads a schema; what is not one is a schema that says nothing.
+    /// Parses a schema. Anything that is not an object yields the empty schema.
     #[must_use]
     pub fn parse(value: &Value) -> Self {
         Self::at_depth(value, 0)
@@ -187,7 +187,7 @@ impl Schema {
         }
     }
 
-    /// The schema of all items.
+    /// Returns the schema of the items.
     pub(crate) fn item(&self) -> Option<&Self> {
         match self.items.as_ref() {
             Some(Items::One(item)) => Some(item),
@@ -195,12 +195,12 @@ impl Schema {
         }
     }
 
-    /// The schema of fields that are not named.
+    /// Returns the schema of undeclared fields.
     pub(crate) fn additional(&self) -> Option<&Self> {
         self.additional_properties.as_deref()?.schema.as_ref()
     }
 
-    /// The schema of the field of this name.
+    /// Returns the schema of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or_else(|| self.additional())
     }
@@ -213,7 +213,7 @@ impl Schema {
         self.list_type.as_deref() == Some("map")
     }
 
-    /// Visits this schema and everything in it; ends with `true` as soon as `test` does.
+    /// Whether `test` is true for this schema or any schema in it; stops at the first match.
     pub(crate) fn has(&self, test: &mut dyn FnMut(&Self) -> bool) -> bool {
         if test(self) {
             return true;
@@ -240,7 +240,7 @@ impl Schema {
         lists.chain(others).any(|schema| schema.has(test))
     }
 
-    /// The schema as a Go server's own type is shown in complaints.
+    /// Formats the schema as error messages show it: as the server's Go struct.
     pub(crate) fn shown(&self) -> String {
         let mut out = String::new();
         Shown(&mut out).schema(self);
@@ -248,7 +248,7 @@ impl Schema {
     }
 }
 
-/// Reads the fields of an object.
+/// Reads fields of a JSON object.
 struct Reader<'a> {
     map: &'a Map<String, Value>,
     depth: usize,
@@ -338,7 +338,7 @@ impl Reader<'_> {
 }
 
 impl Rule {
-    /// The rule as complaints show it.
+    /// Formats the rule as error messages show it.
     pub(crate) fn shown(&self) -> String {
         let mut out = String::new();
         Shown(&mut out).rule(self);
@@ -346,7 +346,7 @@ impl Rule {
     }
 }
 
-/// Writes values as JSON of types that have no names for JSON: fields are called as in Go, and none is left out.
+/// Writes values as JSON of Go structs without JSON tags: Go field names, no field omitted.
 pub(crate) struct Shown<'a>(pub(crate) &'a mut String);
 
 impl Shown<'_> {
@@ -354,7 +354,7 @@ impl Shown<'_> {
         self.0.push_str(text);
     }
 
-    /// Begins an object with its first field, or goes on with the next one.
+    /// Writes a field name, preceded by a comma unless it is the first field.
     pub(crate) fn field(&mut self, name: &str) {
         if !self.0.ends_with('{') {
             self.0.push(',');
@@ -414,7 +414,7 @@ impl Shown<'_> {
         go::write_json(self.0, value.unwrap_or(&Value::Null));
     }
 
-    /// A list in brackets, or null if it is empty.
+    /// Writes a list in brackets, or null if it is empty.
     pub(crate) fn list<T>(&mut self, name: &str, items: &[T], mut write: impl FnMut(&mut Self, &T)) {
         self.field(name);
         if items.is_empty() {

@@ -1,10 +1,11 @@
-//! What makes a schema structural: every field has a type that is said once, outside of all combinations.
+//! Checks that a schema is structural: every field has one type, declared outside of logical junctors.
 
 use crate::fields::FieldError;
 use crate::path::{child, index, property};
 use crate::schema::{Items, Schema};
 
-/// Why a schema has no structure at all. Definitions with such a schema are refused for other reasons as well.
+/// Returns why a schema cannot be structural.
+/// Definitions with such schemas are invalid for other reasons too.
 pub(crate) fn unsupported(schema: &Schema) -> Option<&'static str> {
     let here = [
         (!schema.id.is_empty(), "OpenAPIV3Schema 'id' is not supported"),
@@ -43,7 +44,7 @@ pub(crate) fn unsupported(schema: &Schema) -> Option<&'static str> {
     schema.properties.values().chain(schema.additional()).find_map(unsupported)
 }
 
-/// What keeps a schema from being structural, sorted.
+/// Returns the violations that make a schema non-structural, sorted.
 pub(crate) fn check(schema: &Schema, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     invariants(schema, Level::Root, path, &mut errors);
@@ -108,7 +109,7 @@ fn invariants(schema: &Schema, level: Level, path: &str, errors: &mut Vec<FieldE
     }
 }
 
-/// A type that is missing, or another than it must be.
+/// Reports a type that is missing or wrong.
 pub(crate) fn wrong_type(path: &str, kind: &str, detail: &str) -> FieldError {
     if kind.is_empty() { FieldError::required(path, detail) } else { FieldError::invalid(path, kind, detail) }
 }
@@ -123,7 +124,7 @@ fn extensions(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A resource's own fields have fixed types, and its metadata is given.
+/// Validates `kind`, `apiVersion` and `metadata` of a resource: fixed types, and only names restricted.
 fn metadata(schema: &Schema, level: Level, path: &str, errors: &mut Vec<FieldError>) {
     let is_resource = level == Level::Root || schema.embedded_resource;
     for name in ["kind", "apiVersion"] {
@@ -151,13 +152,13 @@ fn metadata(schema: &Schema, level: Level, path: &str, errors: &mut Vec<FieldErr
     }
 }
 
-/// Whether these are the two alternatives that a number or text has, which may name types.
+/// Whether these are the two alternatives of int-or-string, the only ones that may have types.
 pub(crate) fn is_int_or_string(any_of: &[Schema]) -> bool {
     let only = |kind: &str| Schema { kind: kind.to_owned(), ..Schema::default() };
     matches!(any_of, [a, b] if *a == only("integer") && *b == only("string"))
 }
 
-/// Whether the first of several parts is those alternatives.
+/// Whether the first `allOf` schema contains the int-or-string alternatives.
 pub(crate) fn is_nested_int_or_string(schema: &Schema) -> bool {
     schema.all_of.first().is_some_and(|first| is_int_or_string(&first.any_of))
 }
@@ -191,7 +192,7 @@ fn combinations(
     }
 }
 
-/// A part of a combination may only restrict values.
+/// Schemas in logical junctors may only restrict values.
 fn nested(schema: &Schema, skip_any_of: bool, path: &str, errors: &mut Vec<FieldError>) {
     combinations(schema, skip_any_of, false, path, errors);
     if let Some(item) = schema.item() {
@@ -232,7 +233,7 @@ fn nested(schema: &Schema, skip_any_of: bool, path: &str, errors: &mut Vec<Field
     }
 }
 
-/// What a combination speaks of must be there outside of it too.
+/// Fields used in logical junctors must also be specified outside of them.
 fn complete(
     part: &Schema,
     whole: Option<&Schema>,

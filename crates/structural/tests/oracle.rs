@@ -1,4 +1,4 @@
-//! Random definitions and objects, compared with what Kubernetes' own libraries make of them.
+//! Differential tests of random definitions and objects against Kubernetes' own libraries.
 //!
 //! With the libraries themselves (`oracles/kubernetes/build libs`) by `make oracle-kubernetes`, with recorded answers by `make test`.
 
@@ -15,7 +15,7 @@ const NAMES: [&str; 8] = ["a", "b", "my_field", "x-y", "spec", "kind", "namespac
 /// Makes schemas, and objects for them.
 struct Maker {
     rng: Rng,
-    /// How many parts of a thousand are wrong in some way.
+    /// Number of invalid parts per thousand.
     wrong: u32,
 }
 
@@ -490,7 +490,7 @@ impl Maker {
     }
 }
 
-/// Names of types are made up by the libraries on each occasion.
+/// Masks type names, which the libraries generate anew each time.
 fn masked(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -519,7 +519,7 @@ fn own_texts(errors: &[FieldError]) -> Vec<String> {
     texts
 }
 
-/// What a server keeps of a new definition besides what the client said.
+/// Adds the fields that a server sets in a new definition.
 fn completed(mut definition: Value) -> Value {
     let stored: Vec<Value> = definition["spec"]["versions"]
         .as_array()
@@ -533,9 +533,9 @@ fn completed(mut definition: Value) -> Value {
     definition
 }
 
-/// Judges our complaints about a definition by the libraries'.
+/// Compares our violations of a definition with the libraries'.
 fn judge_definition(request: &Value, answer: &Value) -> Judgement {
-    // Paths into schemas without structure make the libraries fail, and the server with them.
+    // Paths into non-structural schemas make the libraries, and so the real server, panic.
     if answer.get("panic").is_some() {
         return Judgement::default();
     }
@@ -578,12 +578,12 @@ fn definitions_are_judged_as_in_kubernetes() {
     DEFINITIONS.compare(requests, judge_definition);
 }
 
-/// Judges what becomes of a definition's objects by what the libraries make of them.
+/// Compares the outcomes for a definition's objects with the libraries'.
 fn judge_objects(request: &Value, answer: &Value) -> Judgement {
     let source = &request["crd"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let schema = CustomSchema::new(source);
     let mut judged = Judgement::default();
-    // There are no outcomes where the old object could not be read, which makes no sense.
+    // There is no outcome if the old object could not be decoded, which cannot happen in a server.
     let outcomes = answer["result"].as_array().into_iter().flatten();
     for (case, theirs) in request["objects"].as_array().into_iter().flatten().zip(outcomes) {
         judged.tried += 1;
@@ -661,7 +661,7 @@ fn objects_are_judged_as_in_kubernetes() {
     OBJECTS.compare(requests, judge_objects);
 }
 
-/// What becomes of an object, as the oracle says it.
+/// The outcome for an object, in the oracle's format.
 fn outcome(schema: &CustomSchema, case: &Value) -> Value {
     let read = |object: &Value| {
         let mut object = object.clone();

@@ -1,4 +1,4 @@
-//! Checks of access: what expressions ask by `authorizer`.
+//! Authorization checks: the `authorizer` library.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
 pub(crate) const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
 const DECISION: &str = "kubernetes.authorization.Decision";
 
-/// Decides the checks of an expression.
+/// Decides the authorization checks of an expression.
 pub trait Authorizer: fmt::Debug + Send + Sync {
-    /// Whether the subject of a check may do what it names.
+    /// Decides whether the subject of a check is allowed to perform it.
     fn authorize(&self, check: &AccessCheck) -> AccessDecision;
 }
 
-/// Who is asked about, and what they want to do.
+/// An authorization check: the subject and the requested action.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessCheck {
-    /// Namespace and name of the service account that is asked about; the request's own user if there is none.
+    /// Namespace and name of the service account to check; the request's user if `None`.
     pub account: Option<(Arc<str>, Arc<str>)>,
     /// An API verb, or an HTTP method for paths.
     pub verb: Arc<str>,
-    /// The path, for checks that are about no resource.
+    /// The path of a non-resource check.
     pub path: Option<Arc<str>>,
     /// API group; empty for the core group.
     pub group: Arc<str>,
@@ -48,18 +48,18 @@ pub struct AccessCheck {
     pub label_selector: Arc<str>,
 }
 
-/// The answer to a check.
+/// The result of an authorization check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessDecision {
-    /// Whether it is allowed.
+    /// Whether the action is allowed.
     pub allowed: bool,
-    /// Why, for people; possibly empty.
+    /// Human-readable reason, possibly empty.
     pub reason: String,
-    /// Why the check itself failed, if it did.
+    /// The error of the check itself, if it failed.
     pub error: Option<String>,
 }
 
-/// A value on the way from `authorizer` to a decision.
+/// A value of the `authorizer` library: a check being built, or its decision.
 #[derive(Clone, Debug)]
 pub struct Authorization {
     authorizer: Arc<dyn Authorizer>,
@@ -97,12 +97,12 @@ impl Authorization {
 }
 
 impl Value {
-    /// The variable `authorizer`, for the request's own user.
+    /// Creates the value of `authorizer`, for the request's user.
     pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Self {
         Self::authorization(authorizer, Step::Authorizer, AccessCheck::default())
     }
 
-    /// The variable `authorizer.requestResource`: a check of what the request is about, without its verb.
+    /// Creates the value of `authorizer.requestResource`: a check of the request's resource, no verb.
     pub fn resource_check(authorizer: Arc<dyn Authorizer>, check: AccessCheck) -> Self {
         Self::authorization(authorizer, Step::Resource, check)
     }
@@ -162,7 +162,7 @@ pub(super) fn add(library: &mut Library) {
     });
 }
 
-/// Goes on with what a function adds to the check.
+/// Extends a check with the string argument of a builder function.
 fn step(args: &[Value], step: Step, change: impl FnOnce(&mut AccessCheck, Arc<str>)) -> Evaluated {
     match args {
         [Value::Authorization(from), Value::String(text)] => {
@@ -202,10 +202,10 @@ fn decided(args: &[Value], give: impl FnOnce(&AccessDecision) -> Value) -> Evalu
     }
 }
 
-/// What a check costs: so much that an expression can make two.
+/// Cost of one check: high enough that an expression can afford only two.
 pub(crate) const CHECK_COST: u64 = 350_000;
 
-/// What a selector of this length costs: a list of requirements, each of which may take two characters.
+/// Cost of a selector: a list of requirements, each at least two characters long.
 pub(crate) fn selector_cost(length: u64) -> u64 {
     const LIST: u64 = 10;
     const STRUCT: u64 = 40;
@@ -213,7 +213,7 @@ pub(crate) fn selector_cost(length: u64) -> u64 {
     LIST.saturating_add(length.div_ceil(10)).saturating_add(requirements)
 }
 
-/// Whether a function only adds to a check, or reads its decision.
+/// Whether a function only builds a check or reads its decision.
 pub(crate) fn is_nominal(function: &str) -> bool {
     matches!(
         function,
@@ -231,7 +231,7 @@ pub(crate) fn is_nominal(function: &str) -> bool {
     )
 }
 
-/// Whether one of them is a check or a decision, which can't be compared.
+/// Whether either value is a check or a decision, which do not support equality.
 pub(crate) fn has_no_equality(a: &Value, b: &Value) -> bool {
     [a, b].iter().any(|value| matches!(value, Value::Authorization(_)))
 }

@@ -1,4 +1,4 @@
-//! How functions are declared.
+//! Function declarations.
 
 use std::collections::HashMap;
 
@@ -6,28 +6,28 @@ use crate::ast::op;
 use crate::types::{Param, Type};
 use crate::value::{EvalError, Evaluated, Value};
 
-/// One way to call a function.
+/// One signature of a function, with its implementation.
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) member: bool,
     pub(crate) args: Vec<Type>,
     pub(crate) result: Type,
-    /// Whether it is called on nothing but arguments that fit `args`.
+    /// Whether dispatch verifies the arguments against `args`.
     pub(crate) guarded: bool,
-    /// What it does.
+    /// The implementation.
     pub(crate) call: fn(&[Value]) -> Evaluated,
 }
 
-/// Type parameters of declarations.
+/// Type parameters used in declarations.
 pub(crate) const A: Type = Type::Param(Param::Declared("A"));
 pub(crate) const B: Type = Type::Param(Param::Declared("B"));
 
-/// Functions in the making.
+/// A registry of functions under construction.
 #[derive(Default)]
 pub(crate) struct Library(HashMap<&'static str, Vec<Overload>>);
 
 impl Library {
-    /// `name(args)`.
+    /// Declares `name(args)`.
     pub(crate) fn global(
         &mut self,
         name: &'static str,
@@ -39,7 +39,7 @@ impl Library {
         self.0.entry(name).or_default().push(overload);
     }
 
-    /// `args[0].name(args[1..])`.
+    /// Declares `args[0].name(args[1..])`.
     pub(crate) fn member(
         &mut self,
         name: &'static str,
@@ -51,14 +51,15 @@ impl Library {
         self.0.entry(name).or_default().push(overload);
     }
 
-    /// Has a function take arguments of any type, once its call was checked.
+    /// Makes a function accept arguments of any type at runtime, once its call was type-checked.
     pub(crate) fn unguarded(&mut self, name: &'static str) {
         self.0.entry(name).or_default().iter_mut().for_each(|overload| overload.guarded = false);
     }
 }
 
 impl Library {
-    /// The functions, those of arithmetic with their overloads in the order that decides what an unknown type becomes.
+    /// Returns the functions.
+    /// Arithmetic overloads are sorted, as the first match decides the type of a `dyn` operand.
     pub(super) fn in_order(mut self) -> HashMap<&'static str, Vec<Overload>> {
         for name in [op::ADD, op::SUBTRACT, op::MULTIPLY, op::DIVIDE, op::MODULO, op::NEGATE] {
             let rank = |overload: &Overload| match overload.args.first() {
@@ -79,10 +80,10 @@ impl Library {
     }
 }
 
-/// What a function does with its arguments.
+/// The implementation of a function.
 pub(crate) type Call = fn(&[Value]) -> Evaluated;
 
-/// An overload was called on what it does not take; dispatch keeps that from happening.
+/// The error for arguments an overload does not accept; dispatch prevents this.
 pub(crate) fn unfit() -> Evaluated {
     Err(EvalError::NoSuchOverload(None))
 }

@@ -1,4 +1,4 @@
-//! Named formats of names and values.
+//! Named formats (`format.named` and `format.<name>()`).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::value::Value;
 
 const FORMAT: Type = Type::Opaque("kubernetes.NamedFormat");
 
-/// The formats that rules can name, with the lengths of the patterns that they stand for.
+/// The formats available to rules, with the nominal length of their patterns.
 const FORMATS: [(&str, u64); 13] = [
     ("dns1123Label", 30),
     ("dns1123Subdomain", 60),
@@ -29,12 +29,12 @@ const FORMATS: [(&str, u64); 13] = [
     ("datetime", 71),
 ];
 
-/// How long the pattern of a format is, for what it costs to use it.
+/// Returns the nominal pattern length of a format, used for its cost.
 pub(crate) fn pattern_length(format: &str) -> u64 {
     FORMATS.iter().find(|(name, _)| *name == format).map_or(0, |(_, length)| *length)
 }
 
-/// What is wrong with a value by the format.
+/// Returns the violations of a format.
 fn complaints(format: &str, text: &str) -> Vec<String> {
     let by_format = |format: &str, complaint: &str| {
         let follows = steersman_formats::follows(format, text) == Some(true);
@@ -47,7 +47,7 @@ fn complaints(format: &str, text: &str) -> Vec<String> {
         "dns1123LabelPrefix" => names::check(NameRule::Label, text, true),
         "dns1123SubdomainPrefix" => names::check(NameRule::Subdomain, text, true),
         "dns1035LabelPrefix" => match text.strip_suffix('-') {
-            // What a prefix ends in, the suffix will follow.
+            // A trailing dash is valid in a prefix because the suffix follows it.
             Some(rest) if !rest.is_empty() => names::label_1035(&format!("{rest}a")),
             _ => names::label_1035(text),
         },

@@ -1,4 +1,4 @@
-//! The functions that Kubernetes offers to rules.
+//! The functions available to expressions in Kubernetes.
 
 pub(crate) mod authz;
 mod declarations;
@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 
 pub(crate) use declarations::{A, B, Call, Library, Overload, unfit};
 
-/// All functions by name.
+/// Returns all functions by name.
 pub(crate) fn functions() -> &'static HashMap<&'static str, Vec<Overload>> {
     static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
         let mut library = Library::default();

@@ -12,7 +12,7 @@ use crate::value::{EvalError, Evaluated, Value, fail};
 const IP: Type = Type::Opaque("net.IP");
 const CIDR: Type = Type::Opaque("net.CIDR");
 
-/// A network: an address and how many of its bits are the network's.
+/// A CIDR: an address and its prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     address: IpAddr,
@@ -20,12 +20,12 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// Reads a network such as `10.0.0.0/8`.
+    /// Parses a CIDR such as `10.0.0.0/8`.
     pub fn parse(text: &str) -> Option<Self> {
         cidr(text).ok()
     }
 
-    /// How many bytes its prefix takes.
+    /// Size of the prefix in bytes.
     pub(crate) fn size(self) -> u64 {
         u64::from(self.prefix.div_ceil(8))
     }
@@ -67,7 +67,7 @@ fn mapped(text: &str) -> String {
     format!("IPv4-mapped IPv6 address {} is not allowed", quote(text))
 }
 
-/// An address without a zone; IPv4 in IPv6 is refused.
+/// Parses an IP address. Zones and IPv4-mapped IPv6 addresses are rejected.
 fn ip(text: &str) -> Result<IpAddr, EvalError> {
     let (address, zone) = netip::parse_addr(text).map_err(|why| {
         EvalError::from(format!(
@@ -173,7 +173,7 @@ fn networks(library: &mut Library) {
     library.member("containsIP", [CIDR, String], Bool, |args| match args {
         [Value::Cidr(net), Value::String(text)] => match ip(text) {
             Ok(ip) => Ok(Value::Bool(net.contains(ip))),
-            // Kubernetes loses what is wrong with it.
+            // Kubernetes discards the parse error.
             Err(_) => unfit(),
         },
         _ => unfit(),

@@ -1,4 +1,4 @@
-//! Logic, arithmetic and conversions between the basic types.
+//! Logic, arithmetic and conversions between basic types.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn logic(library: &mut Library) {
     library.global("type", [A], Type::Type(Box::new(A)), |args| {
         args.first().map_or_else(unfit, |value| Ok(Value::Type(value.type_name().into())))
     });
-    // In the order that decides what an unknown type becomes.
+    // The first match decides the type of a `dyn` argument.
     for ty in [Type::Bytes, Type::list(A), Type::map(A, B), Type::String] {
         let size: fn(&[Value]) -> Evaluated = |args| {
             args.first().map_or_else(unfit, |v| Ok(Value::Int(i64::try_from(v.size()).unwrap_or(i64::MAX))))
@@ -229,7 +229,7 @@ fn conversions(library: &mut Library) {
     });
 }
 
-/// `string(x)`.
+/// Implements `string(x)`.
 pub(super) fn to_string(args: &[Value]) -> Evaluated {
     match args {
         [Value::Bool(value)] => Ok(Value::string(value.to_string())),

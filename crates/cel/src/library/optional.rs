@@ -1,4 +1,4 @@
-//! Values that may be absent.
+//! Optional values.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn add(library: &mut Library) {
         [Value::Optional(None)] => fail("optional.none() dereference"),
         _ => unfit(),
     });
-    // What comes second is evaluated only if the first is absent, which is not left to a function.
+    // The evaluator short-circuits these: the second operand is evaluated only if the first is absent.
     library.member("or", [optional(), optional()], optional(), |_| unfit());
     library.member("orValue", [optional(), A], A, |_| unfit());
     let list = || [Type::list(optional())];
@@ -34,7 +34,7 @@ pub(super) fn add(library: &mut Library) {
     library.member("unwrapOpt", list(), Type::list(A), unwrapped);
 }
 
-/// What the optionals of a list hold.
+/// Returns the values of the present optionals in a list.
 fn unwrapped(args: &[Value]) -> Evaluated {
     let [Value::List(items)] = args else { return unfit() };
     let mut out = Vec::new();

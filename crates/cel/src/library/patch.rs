@@ -1,4 +1,4 @@
-//! What expressions that change objects can call besides.
+//! Additional functions for mutating expressions.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use crate::library::Overload;
 use crate::types::Type;
 use crate::value::Value;
 
-/// The functions by name.
+/// Returns the functions by name.
 pub(crate) fn functions() -> &'static HashMap<&'static str, Vec<Overload>> {
     static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
         let mut library = Library::default();

@@ -24,7 +24,7 @@ fn read(text: &str) -> Result<Quantity, EvalError> {
     })
 }
 
-/// Whether text would be a quantity if its suffix were one.
+/// Whether a string is a number with a suffix, valid or not.
 fn is_shaped(text: &str) -> bool {
     fn skip(text: &str, accept: fn(char) -> bool) -> &str {
         text.trim_start_matches(accept)
@@ -66,7 +66,7 @@ pub(super) fn add(library: &mut Library) {
         [Value::Quantity(a), Value::Quantity(b)] => Ok(Value::Int(a.cmp(b) as i64)),
         _ => unfit(),
     });
-    // A function, unlike all others of quantities.
+    // A global function, unlike all others on quantities.
     library.global("sign", [TYPE], Int, |args| match args {
         [Value::Quantity(a)] => Ok(Value::Int(a.cmp(&Quantity::ZERO) as i64)),
         _ => unfit(),

@@ -11,14 +11,14 @@ use crate::value::{EvalError, Evaluated, Value};
 
 const SEMVER: Type = Type::Opaque("kubernetes.Semver");
 
-/// A semantic version; what follows a plus is not kept, since it does not count.
+/// A semantic version. Build metadata is dropped, as it does not affect precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Semver {
     numbers: [u64; 3],
     pre: Vec<Pre>,
 }
 
-/// One part of a pre-release: numbers come before words.
+/// One pre-release identifier: numeric ones precede alphanumeric ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pre {
     Number(u64),
@@ -60,7 +60,7 @@ impl Semver {
         Ok(Self { numbers: [numbers[0], numbers[1], patch], pre })
     }
 
-    /// Reads a version that may begin with a `v`, have leading zeros, or lack minor and patch.
+    /// Parses a version with an optional `v` prefix, leading zeros, or missing minor and patch.
     fn parse_lenient(text: &str) -> Result<Self, EvalError> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();

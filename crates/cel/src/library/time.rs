@@ -1,4 +1,4 @@
-//! Points and lengths of time.
+//! Timestamps and durations.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,8 +16,7 @@ use crate::value::{EvalError, Evaluated, Value, fail};
 
 const NANOS: i64 = 1_000_000_000;
 
-/// A point in time from the year 1 to 9999, with the offset from UTC that it was written with. Points are the same whatever their
-/// offsets.
+/// A timestamp from year 1 to 9999, with its original UTC offset. The offset does not affect equality.
 #[derive(Clone, Copy, Debug)]
 pub struct Time {
     utc: DateTime,
@@ -52,7 +51,7 @@ impl From<Timestamp> for Time {
 }
 
 impl fmt::Display for Time {
-    /// RFC 3339 with as many digits of the second as are needed.
+    /// Formats RFC 3339 with as many fractional digits as needed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", shifted(self.utc, self.offset))?;
         let minutes = self.offset.abs() / 60;
@@ -66,7 +65,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// The civil time so many seconds later; the same at the end of time.
+/// Adds seconds to a civil time; unchanged on overflow.
 fn shifted(time: DateTime, seconds: i64) -> DateTime {
     time.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(time)
 }
@@ -82,7 +81,7 @@ impl Time {
         Self::new(Self::EPOCH.checked_add(SignedDuration::from_secs(seconds)).ok()?, 0)
     }
 
-    /// The whole seconds since 1970.
+    /// Returns whole seconds since 1970.
     pub(super) fn second(self) -> i64 {
         self.since(Self { utc: Self::EPOCH, offset: 0 }).div_euclid(i128::from(NANOS)) as i64
     }
@@ -96,7 +95,8 @@ impl Time {
     }
 }
 
-/// Reads RFC 3339 as Go does: hours may have one digit, a comma may stand before the fraction, and offsets go up to a day.
+/// Parses RFC 3339 like Go.
+/// One-digit hours, a comma before the fraction, and offsets up to a day are accepted.
 fn parse_civil(text: &str) -> Option<(DateTime, i64)> {
     fn number(text: &mut &str, digits: usize) -> Option<i8> {
         let (number, rest) = text.split_at_checked(digits)?;
@@ -128,7 +128,7 @@ fn parse_civil(text: &str) -> Option<(DateTime, i64)> {
         if digits.is_empty() {
             return None;
         }
-        // What is finer than a nanosecond is dropped.
+        // Digits below a nanosecond are truncated.
         let digits: String = digits.chars().chain("00000000".chars()).take(9).collect();
         nanos = digits.parse().ok()?;
         rest = zone;
@@ -185,13 +185,13 @@ fn conversions(library: &mut Library) {
         },
         _ => unfit(),
     });
-    // Declared, and yet no number is a length of time.
+    // Declared in cel-go, but the conversion always fails.
     library.global("duration", [Int], Type::Duration, |_| {
         fail("type conversion error from 'int' to 'google.protobuf.Duration'")
     });
 }
 
-/// Seconds with a fraction, as conversion to a string gives it: with the digits of a double.
+/// Formats seconds as string conversion does: with the precision of a double.
 pub(crate) fn print_duration_seconds(nanos: i64) -> String {
     let seconds = (nanos / NANOS) as f64 + (nanos % NANOS) as f64 / NANOS as f64;
     format!("{}s", strconv::format_float(seconds, b'f', None, false))
@@ -236,7 +236,7 @@ fn arithmetic(library: &mut Library) {
     });
 }
 
-/// The time in a zone: UTC, an offset such as `+02:00`, or a name such as `Europe/Oslo`.
+/// Returns the time in a zone: UTC, an offset such as `+02:00`, or a name such as `Europe/Oslo`.
 fn zoned(time: Time, zone: &str) -> Result<DateTime, EvalError> {
     if matches!(zone, "" | "UTC") {
         return Ok(time.utc);
@@ -249,7 +249,7 @@ fn zoned(time: Time, zone: &str) -> Result<DateTime, EvalError> {
         return Ok(shifted(time.utc, seconds));
     }
     let known = TimeZone::get(zone).map_err(|_| EvalError::from(format!("unknown time zone {zone}")))?;
-    // At the ends of time, the offset of shortly before.
+    // At the end of the range, use the offset shortly before.
     let instant = Timestamp::from_second(time.second()).unwrap_or(Timestamp::MAX);
     Ok(shifted(time.utc, known.to_offset(instant).seconds().into()))
 }

@@ -1,4 +1,4 @@
-//! Text to tokens.
+//! Tokenizer.
 
 use crate::source::{Issue, Source};
 
@@ -9,7 +9,7 @@ pub(crate) enum TokenKind {
     /// `in`, `true`, `false`, `null`.
     Keyword(&'static str),
     Ident,
-    /// A field name in back-ticks.
+    /// A field name in backticks.
     EscapedIdent,
     Int,
     Uint,
@@ -22,12 +22,12 @@ pub(crate) enum TokenKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
-    /// As it is written.
+    /// The source text of the token.
     pub(crate) text: String,
     pub(crate) offset: usize,
 }
 
-/// The longer symbols stand before their beginnings.
+/// Longer symbols precede their own prefixes.
 const SYMBOLS: &[&str] = &[
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":",
     "+", "*", "/", "%",
@@ -168,7 +168,7 @@ impl Lexer<'_> {
         TokenKind::Int
     }
 
-    /// A string or bytes, if one begins here; `Some(None)` if it does not end.
+    /// Scans a string or bytes literal, if one starts here; `Some(None)` if it is unterminated.
     fn string(&mut self) -> Option<Option<TokenKind>> {
         let mut prefix = 0;
         let is_bytes = matches!(self.peek(prefix), Some('b' | 'B'));
@@ -204,7 +204,7 @@ impl Lexer<'_> {
         };
         if !closed {
             if is_long {
-                // Two quotes in a row are a string of nothing.
+                // An unterminated triple quote starts with an empty string.
                 self.at = start + prefix + 2;
                 return Some(Some(if is_bytes { TokenKind::Bytes } else { TokenKind::String }));
             }
@@ -214,7 +214,7 @@ impl Lexer<'_> {
     }
 }
 
-/// How many characters the escape sequence at the beginning has.
+/// Returns the length of the escape sequence at the start, in characters.
 fn escape_length(chars: &[char]) -> Option<usize> {
     let digits = |from: usize, count: usize, radix: u32| {
         (from..from + count).all(|i| chars.get(i).is_some_and(|c| c.is_digit(radix)))
@@ -229,7 +229,7 @@ fn escape_length(chars: &[char]) -> Option<usize> {
     }
 }
 
-/// The bytes that a string token stands for.
+/// Returns the bytes that a string token denotes.
 pub(crate) fn unquote(text: &str, is_bytes: bool) -> Result<Vec<u8>, String> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let (is_raw, body) = match text.strip_prefix(['r', 'R']) {

@@ -1,4 +1,4 @@
-//! Macros: calls that stand for loops and tests.
+//! Macro expansion: calls that expand to comprehensions and tests.
 
 use super::{Parser, call};
 use crate::ast::{ACCU, Comprehension, Expr, ExprKind, Literal, op};
@@ -6,7 +6,7 @@ use crate::ast::{ACCU, Comprehension, Expr, ExprKind, Literal, op};
 const SIMPLE_NAME: &str = "argument must be a simple name";
 
 impl Parser<'_> {
-    /// A call of a function, or what the macro of that name stands for.
+    /// Parses a global function call, expanding macros.
     pub(super) fn global_call(&mut self, offset: usize, function: String, mut args: Vec<Expr>) -> Expr {
         if function == "has" && args.len() == 1 {
             let Some(arg) = args.pop() else { return call(offset, &function, args) };
@@ -20,7 +20,7 @@ impl Parser<'_> {
         call(offset, &function, args)
     }
 
-    /// A call of a method, or what the macro of that name stands for.
+    /// Parses a method call, expanding macros.
     pub(super) fn receiver_call(
         &mut self,
         offset: usize,
@@ -46,7 +46,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The name of a variable that a macro declares; anything else is reported as `unfit`.
+    /// Returns the variable name declared by a macro argument; reports `unfit` for other expressions.
     fn name(&mut self, arg: &Expr, unfit: &str) -> Result<String, Expr> {
         match &arg.kind {
             ExprKind::Ident(name) => Ok(name.clone()),
@@ -54,7 +54,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports a variable that is named as what loops build up was once.
+    /// Rejects the variable name that cel-go formerly used for the accumulator.
     fn unlike_accumulator(&mut self, arg: &Expr, name: &str) -> Result<(), Expr> {
         if name == "__result__" {
             return Err(self.report(arg.offset, "iteration variable overwrites accumulator variable"));
@@ -62,7 +62,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The names of both variables of a loop.
+    /// Returns both variable names of a two-variable comprehension.
     fn names(&mut self, first: &Expr, second: &Expr) -> Result<(String, String), Expr> {
         let (var, var2) = (self.name(first, SIMPLE_NAME)?, self.name(second, SIMPLE_NAME)?);
         if var == var2 {
@@ -117,7 +117,7 @@ impl Parser<'_> {
         Some(make.comprehension(range.clone(), var, Some(var2), looped))
     }
 
-    /// `x.optMap(v, e)`: `e` with `v` in it for what `x` holds, if it holds something.
+    /// Expands `x.optMap(v, e)`: evaluates `e` with `v` bound to the value of `x`, if present.
     fn optional_map(&mut self, offset: usize, function: &str, target: &Expr, args: &[Expr]) -> Option<Expr> {
         let [var, value] = args else { return None };
         let accu = match self.name(var, &format!("{function}() variable name must be a simple identifier")) {
@@ -132,7 +132,7 @@ impl Parser<'_> {
         Some(make.call(op::CONDITIONAL, vec![method("hasValue", target.clone()), some, none]))
     }
 
-    /// `list.sortBy(v, key)`: the list in the order of the keys of its items.
+    /// Expands `list.sortBy(v, key)`: sorts the list by the keys of its items.
     fn sort_by(&mut self, offset: usize, target: &Expr, args: &[Expr]) -> Option<Expr> {
         const INPUT: &str = "@__sortBy_input__";
         if matches!(target.kind, ExprKind::Literal(_) | ExprKind::Map(_) | ExprKind::Struct { .. }) {
@@ -147,7 +147,7 @@ impl Parser<'_> {
     }
 }
 
-/// How a loop builds up its value.
+/// The accumulator parts of a comprehension.
 struct Looped {
     init: Expr,
     condition: Expr,
@@ -155,7 +155,7 @@ struct Looped {
     result: Expr,
 }
 
-/// Makes the parts of what a macro stands for, all at the macro's place.
+/// Builds the nodes of an expanded macro, all at the macro's source offset.
 struct Maker {
     offset: usize,
 }
@@ -181,7 +181,7 @@ impl Maker {
         self.expr(ExprKind::Call { function: function.into(), target: Some(Box::new(target)), args })
     }
 
-    /// A loop that runs never, and only names a value for its result.
+    /// Builds a comprehension that never iterates and only binds a variable for its result.
     fn bound(&self, name: String, value: Expr, result: Expr) -> Expr {
         self.expr(ExprKind::Comprehension(Box::new(Comprehension {
             range: self.expr(ExprKind::List(Vec::new())),
@@ -236,14 +236,14 @@ impl Maker {
         })
     }
 
-    /// Gathers a value of each element, of those that fulfil the condition.
+    /// Collects one value for each element, optionally filtered.
     fn collect(&self, value: Expr, condition: Option<Expr>) -> Looped {
         let list = self.expr(ExprKind::List(vec![(value, false)]));
         let step = self.call(op::ADD, vec![self.accu(), list]);
         self.looped(self.expr(ExprKind::List(Vec::new())), step, condition)
     }
 
-    /// Gathers an entry of each element, of those that fulfil the condition.
+    /// Collects one map entry for each element, optionally filtered.
     fn insert(&self, args: Vec<Expr>, condition: Option<Expr>) -> Looped {
         let step = self.call(op::MAP_INSERT, args);
         self.looped(self.expr(ExprKind::Map(Vec::new())), step, condition)

@@ -1,4 +1,4 @@
-//! Tokens to expressions, by recursive descent.
+//! Recursive-descent parser.
 
 mod lex;
 mod macros;
@@ -7,13 +7,13 @@ use crate::ast::{Entry, Expr, ExprKind, Literal, op};
 use crate::source::{Issue, Source};
 use lex::{Token, TokenKind, unquote};
 
-/// How deep expressions may be nested.
+/// Maximum nesting depth of expressions.
 const MAX_DEPTH: usize = 250;
 
-/// An expression may have at most so many characters.
+/// Maximum length of an expression, in characters.
 const MAX_LENGTH: usize = 100_000;
 
-/// Words that cannot be variables.
+/// Words that cannot be used as variable names.
 const RESERVED: &[&str] = &[
     "as",
     "break",
@@ -38,7 +38,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// What can begin an operand, as syntax errors list it.
+/// The tokens that can start an operand, as syntax errors list them.
 const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
                        STRING, BYTES, IDENTIFIER}";
 
@@ -51,7 +51,7 @@ pub(crate) fn parse(source: &Source) -> Result<Expr, Vec<Issue>> {
         );
         return Err(vec![source.error(0, message)]);
     }
-    // What is no token is left out, and the rest is still looked at.
+    // Invalid tokens are skipped, so that the rest is still parsed.
     let (tokens, issues) = lex::tokens(source);
     let mut parser = Parser { source, tokens, at: 0, depth: 0, issues };
     let parsed = parser.expr().and_then(|expr| {
@@ -76,7 +76,7 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
-    /// What is wrong but does not end the parse.
+    /// Errors that did not stop the parser.
     issues: Vec<Issue>,
 }
 
@@ -87,7 +87,7 @@ impl Parser<'_> {
         &self.tokens[self.at]
     }
 
-    /// The token here. The end is never passed.
+    /// Consumes a token; never moves past the end.
     fn next(&mut self) -> Token {
         let token = self.peek().clone();
         self.at += usize::from(token.kind != TokenKind::End);
@@ -116,7 +116,7 @@ impl Parser<'_> {
         self.source.error(token.offset, format!("Syntax error: {message}"))
     }
 
-    /// Notes what is wrong, and goes on with something in its place.
+    /// Records an error and returns a placeholder expression.
     fn report(&mut self, offset: usize, message: impl Into<String>) -> Expr {
         self.issues.push(self.source.error(offset, message));
         Expr::new(offset, ExprKind::Literal(Literal::Null))
@@ -125,13 +125,13 @@ impl Parser<'_> {
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.depth += 1;
         self.check_depth(0)?;
-        // A level goes through all rules of the grammar, which is much for a small stack.
+        // One nesting level passes through all grammar rules, which is too much for a small stack.
         let parsed = stacker::maybe_grow(64 * 1024, 1024 * 1024, || parse(self));
         self.depth -= 1;
         parsed
     }
 
-    /// Chains such as `a.b.c` and `1 + 2 + 3` are as deep as they have links.
+    /// Chains such as `a.b.c` and `1 + 2 + 3` nest as deeply as they have links.
     fn check_depth(&self, links: usize) -> Parsed<()> {
         if self.depth + links <= MAX_DEPTH {
             return Ok(());
@@ -150,7 +150,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `||` or `&&`. Long chains become a balanced tree, so that they are not deep.
+    /// Parses `||` or `&&`. Long chains become a balanced tree to limit its depth.
     fn logical(&mut self, function: &'static str) -> Parsed {
         let is_or = function == op::OR;
         let symbol = if is_or { "||" } else { "&&" };
@@ -230,7 +230,7 @@ impl Parser<'_> {
         };
         let mut count = 0;
         while self.is(symbol) {
-            // The minus of a number belongs to the number.
+            // A minus directly before a number is part of the literal.
             let before_number = symbol == "-"
                 && count == 0
                 && matches!(
@@ -327,7 +327,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A variable, a function's call, or a struct by its name.
+    /// Parses a variable, a function call or a struct literal.
     fn named(&mut self, name: &Token, dot: &str) -> Parsed {
         let full = format!("{dot}{}", name.text);
         if let Some(struct_name) = self.struct_name(&full) {
@@ -347,7 +347,7 @@ impl Parser<'_> {
         Ok(self.global_call(open.offset, full, args))
     }
 
-    /// The whole name, if dotted names and a brace follow.
+    /// Consumes a dotted name and returns it, if an opening brace follows.
     fn struct_name(&mut self, first: &str) -> Option<String> {
         let mut at = self.at;
         let mut name = first.to_owned();
@@ -477,10 +477,10 @@ pub(super) fn call(offset: usize, function: &str, args: Vec<Expr>) -> Expr {
     Expr::new(offset, ExprKind::Call { function: function.to_owned(), target: None, args })
 }
 
-/// The terms joined by the operators at `offsets`, split in the middle again and again.
+/// Joins terms with operators into a balanced tree.
 fn balanced(function: &str, mut terms: Vec<Expr>, offsets: &[usize]) -> Expr {
     if offsets.is_empty() {
-        // One term without an operator: there is always at least one.
+        // A single term without operators; there is always at least one.
         return terms.pop().unwrap_or(Expr::new(0, ExprKind::Literal(Literal::Null)));
     }
     let middle = offsets.len() / 2;

@@ -1,5 +1,5 @@
-//! Random expressions, compared with what Kubernetes' own CEL makes of them: whether they compile, what they give, and what they cost,
-//! both when they run and as estimated beforehand.
+//! Differential tests of random expressions against Kubernetes' own CEL.
+//! Compares compile errors, results, runtime cost and estimated cost.
 //!
 //! With the libraries themselves (`oracles/kubernetes/build libs`) by `make oracle-kubernetes`, with recorded answers by `make test`.
 
@@ -31,7 +31,7 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// Whether a value is the one that the oracle wrote: what JSON has no form for is an object there, with the name of its type.
+/// Whether a value equals the oracle's. Values that JSON cannot represent are objects there, with the type as key.
 fn is_written(value: &Value, json: &Json) -> bool {
     let text = |kind: &str| json[kind].as_str();
     match value {
@@ -102,7 +102,7 @@ impl Sizes for Known<'_> {
     }
 }
 
-/// Judges our answer to a request by the libraries'.
+/// Compares our result for a request with the libraries'.
 fn judge(request: &Json, answer: &Json) -> Judgement {
     // cel-go itself fails on some.
     let internal =
@@ -118,7 +118,7 @@ fn judge(request: &Json, answer: &Json) -> Judgement {
     }
     let (same, ours) = match Program::compile(&environment, expr) {
         Err(error) => {
-            // Syntax errors of a generated parser name what it would have accepted in its own way.
+            // Syntax errors of a generated parser list the expected tokens in their own way.
             let text = theirs["compileError"].as_str();
             let same = text.is_some_and(|text| text == error.to_string() || text.contains("Syntax error"));
             (same, format!("compileError {error}"))

@@ -1,10 +1,10 @@
-//! Random expressions that mostly make sense.
+//! Generates random expressions, most of them valid.
 
 use fastrand::Rng;
 
 use crate::grammar::{Kind, VALUES, kinds};
 
-/// How many expressions are made of each form before any are made at random.
+/// Number of expressions generated per form, before the random ones.
 const OF_EACH_FORM: usize = 12;
 
 pub(crate) struct Maker {
@@ -15,7 +15,7 @@ fn kind(name: &str) -> Option<&'static Kind> {
     kinds().find(|kind| kind.name == name)
 }
 
-/// The parts of a form: text, and in between the names of kinds.
+/// Splits a form into literal text and names of kinds.
 fn parts(form: &str) -> Vec<(&str, Option<&str>)> {
     let is_kind = |name: &str| name == "any" || kind(name).is_some();
     let mut out = Vec::new();
@@ -48,7 +48,7 @@ impl Maker {
         self.expression("any", depth)
     }
 
-    /// Every leaf, and every form several times: with all leaves if it has one part.
+    /// Returns every leaf, and every form several times; forms with a single placeholder with all leaves.
     pub(crate) fn each() -> Vec<String> {
         let mut maker = Self::new(0);
         let mut out = Vec::new();
@@ -77,7 +77,7 @@ impl Maker {
         }
         let form = self.pick(kind.forms);
         let made = self.filled(&parts(form), depth - 1);
-        // Without brackets, what binds more tightly is what the parser has to find out.
+        // Sometimes without parentheses, to test operator precedence.
         let is_operator = form.starts_with(['{', '-', '!', '(']) && form.contains(['{', ' ']);
         if is_operator && self.rng.u8(..4) > 0 { format!("({made})") } else { made }
     }

@@ -1,4 +1,4 @@
-//! Sets of paths into objects: what `metadata.managedFields` is made of.
+//! Sets of field paths, as stored in the `fieldsV1` of `metadata.managedFields` entries.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,9 +12,9 @@ use super::path::{Path, PathElement};
 use super::types::{TypeId, Types};
 use crate::value;
 
-/// A set of paths. A path's parents are not in the set unless they were added themselves.
+/// A set of field paths. A path's parents are members only if they were added explicitly.
 ///
-/// **Invariant:** the nodes are sorted by their element, no two have the same, and none is empty.
+/// **Invariant:** the nodes are sorted by element, elements are unique, and no node is empty.
 ///
 /// ```
 /// use serde_json::json;
@@ -29,12 +29,12 @@ pub struct FieldSet<'a> {
     nodes: Vec<(PathElement<'a>, Node<'a>)>,
 }
 
-/// What a set holds of one element.
+/// What a set records for one path element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Node<'a> {
-    /// The path to here is in the set.
+    /// The path ending here is in the set.
     pub(super) member: bool,
-    /// What is below it.
+    /// The paths below this element.
     pub(super) children: FieldSet<'a>,
 }
 
@@ -53,7 +53,7 @@ impl Node<'_> {
 }
 
 impl<'a> FieldSet<'a> {
-    /// The set of these paths of field names.
+    /// Builds a set from paths of field names.
     pub fn of_fields(paths: impl IntoIterator<Item = &'a [&'a str]>) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -63,7 +63,7 @@ impl<'a> FieldSet<'a> {
         set
     }
 
-    /// The set with these nodes, in any order. What is said of one element twice is put together.
+    /// Builds a set from nodes in any order. Nodes with the same element are merged.
     pub(super) fn of_nodes(mut nodes: Vec<(PathElement<'a>, Node<'a>)>) -> Self {
         nodes.retain(|(_, node)| !node.is_empty());
         if !nodes.is_sorted_by(|a, b| a.0 < b.0) {
@@ -79,7 +79,7 @@ impl<'a> FieldSet<'a> {
         Self { nodes }
     }
 
-    /// The set of the items of a list, in any order. Items that repeat are one leaf.
+    /// Builds the set of a list's items, in any order. Repeated items become a single leaf.
     pub(super) fn of_items(mut nodes: Vec<(PathElement<'a>, Node<'a>)>) -> Self {
         nodes.sort_by(|a, b| a.0.cmp(&b.0));
         nodes.dedup_by(|later, earlier| {
@@ -92,7 +92,7 @@ impl<'a> FieldSet<'a> {
         Self { nodes }
     }
 
-    /// Adds a path. The empty one, the whole object, has no owner.
+    /// Adds a path. The empty path, which denotes the whole object, is never owned.
     pub fn insert(&mut self, path: &[PathElement<'a>]) {
         self.insert_by_ref(&path.iter().collect::<Vec<_>>());
     }
@@ -121,12 +121,12 @@ impl<'a> FieldSet<'a> {
         self.nodes.binary_search_by(|(e, _)| e.cmp(element))
     }
 
-    /// What the set holds of an element here.
+    /// Returns the node of an element at this level.
     pub(super) fn get(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
         self.find(element).ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
     }
 
-    /// What the set holds of a field here.
+    /// Returns the node of a field at this level.
     pub(super) fn field(&self, name: &str) -> Option<&Node<'a>> {
         let found = self.nodes.binary_search_by(|(element, _)| match element {
             PathElement::Field(field) => (**field).cmp(name),
@@ -135,7 +135,7 @@ impl<'a> FieldSet<'a> {
         found.ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
     }
 
-    /// Whether the set holds no path.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -153,12 +153,12 @@ impl<'a> FieldSet<'a> {
         set.get(last).is_some_and(|node| node.member)
     }
 
-    /// Each element here, whether it is in the set, and what is below it.
+    /// Iterates over this level: each element, whether it is a member, and the paths below it.
     pub(crate) fn elements(&self) -> impl Iterator<Item = (&PathElement<'a>, bool, &Self)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.children))
     }
 
-    /// Whether all of its paths are in the other set as well.
+    /// Whether this set is a subset of `other`.
     pub(super) fn is_within(&self, other: &FieldSet<'_>) -> bool {
         let mut theirs = other.nodes.as_slice();
         self.nodes.iter().all(|(element, mine)| {
@@ -191,7 +191,7 @@ impl<'a> FieldSet<'a> {
         self.nodes.extend(theirs);
     }
 
-    /// What is in both sets.
+    /// Returns the paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &FieldSet<'_>) -> Self {
         let mut nodes = Vec::new();
@@ -209,7 +209,7 @@ impl<'a> FieldSet<'a> {
         Self { nodes }
     }
 
-    /// Takes out what is, as the same path, in the other set.
+    /// Removes the paths that are in the other set.
     pub fn subtract(&mut self, other: &FieldSet<'_>) {
         self.subtract_by(other, &|mine, theirs| {
             mine.member &= !theirs.member;
@@ -217,7 +217,7 @@ impl<'a> FieldSet<'a> {
         });
     }
 
-    /// Takes out what is in the other set or below a path of it.
+    /// Removes the paths that are in the other set or below one of its paths.
     pub fn subtract_below(&mut self, other: &FieldSet<'_>) {
         self.subtract_by(other, &|mine, theirs| {
             if theirs.member {
@@ -242,7 +242,7 @@ impl<'a> FieldSet<'a> {
         });
     }
 
-    /// The set, and each declared field on the way to a path of it.
+    /// Adds every declared field that is a parent of a path in the set.
     pub(crate) fn with_declared_fields(mut self, types: &Types, ty: Option<TypeId>) -> Self {
         let atom = ty.map(|ty| types.atom(ty));
         let map = atom.and_then(|atom| atom.map.as_ref());
@@ -263,14 +263,14 @@ impl<'a> FieldSet<'a> {
         self
     }
 
-    /// All paths, those of one level before those below it.
+    /// Returns all paths, each level before the levels below it.
     pub fn paths(&self) -> Vec<Path> {
         let mut out = Vec::new();
         self.collect(&mut Vec::new(), &mut out);
         out
     }
 
-    /// The same set, which needs nothing else to live.
+    /// Returns an owned copy with no borrowed data.
     pub fn into_owned(self) -> FieldSet<'static> {
         let own = |(element, node): (PathElement<'_>, Node<'_>)| {
             (element.into_owned(), Node { member: node.member, children: node.children.into_owned() })
@@ -293,7 +293,7 @@ impl<'a> FieldSet<'a> {
         }
     }
 
-    /// The text of the `fieldsV1` form.
+    /// Serializes the set in `fieldsV1` format.
     pub fn to_fields_v1(&self) -> String {
         let mut out = String::with_capacity(1024);
         self.write(false, &mut out);
@@ -319,7 +319,7 @@ impl<'a> FieldSet<'a> {
         out.push('}');
     }
 
-    /// Reads the `fieldsV1` form, or its text. Elements of unknown kinds are left out.
+    /// Parses `fieldsV1`, as an object or as a JSON string. Elements of unknown kinds are skipped.
     pub fn from_fields_v1(fields: &'a Value) -> Result<Self, String> {
         let map = match fields {
             Value::Object(map) => map,
@@ -339,15 +339,15 @@ impl<'a> FieldSet<'a> {
         Ok(Self::of_nodes(nodes))
     }
 
-    /// Reads the text of the `fieldsV1` form.
+    /// Parses `fieldsV1` from a JSON string.
     fn parse(text: &'a str) -> Result<Self, String> {
         serde_json::from_str::<Written<'a>>(text).map(|written| written.set).map_err(|e| e.to_string())
     }
 }
 
-/// What the `fieldsV1` form says of one element.
+/// One element as read from `fieldsV1`.
 struct Written<'a> {
-    /// Whether it names the element itself.
+    /// Whether the element itself is a member (the `.` key).
     member: bool,
     set: FieldSet<'a>,
 }
@@ -391,7 +391,7 @@ impl<'de> Visitor<'de> for WrittenVisitor {
     }
 }
 
-/// A text that is borrowed where nothing in it is escaped.
+/// A string that is borrowed unless it contains escapes.
 struct Text<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {
@@ -416,7 +416,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// Skips nodes up to `element` and gives the one that is of it.
+/// Advances past smaller elements and returns the node of `element`, if present.
 fn advance<'n, 'a>(
     nodes: &mut &'n [(PathElement<'a>, Node<'a>)],
     element: &PathElement<'_>,

@@ -1,4 +1,4 @@
-//! Who manages which fields: `metadata.managedFields`, read and written.
+//! Reads and writes `metadata.managedFields`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,11 +8,12 @@ use steersman_gostd::strconv::quote;
 
 use super::field_set::FieldSet;
 
-/// The key of what a manager owns.
+/// The key of the owned fields in a `managedFields` entry.
 const FIELDS: &str = "fieldsV1";
 
-/// Puts records of fields from trees into texts, as [`update`](super::update) and [`apply`](super::apply) write them. What can't
-/// be read as a record is left out.
+/// Converts `fieldsV1` from objects to JSON strings, the form that [`update`](super::update) and
+/// [`apply`](super::apply) write.
+/// A `fieldsV1` that cannot be parsed is dropped.
 pub fn pack(object: &mut Value) {
     for entry in entries(object) {
         let Some(fields) = entry.get_mut(FIELDS) else { continue };
@@ -24,7 +25,7 @@ pub fn pack(object: &mut Value) {
     }
 }
 
-/// Puts records of fields from texts into trees, as the API shows them.
+/// Converts `fieldsV1` from JSON strings back to objects, the form that API clients see.
 pub fn unpack(object: &mut Value) {
     for entry in entries(object) {
         if let Some(fields) = entry.get_mut(FIELDS)
@@ -35,25 +36,25 @@ pub fn unpack(object: &mut Value) {
     }
 }
 
-/// The managers' entries of an object.
+/// Iterates over the object's `managedFields` entries.
 fn entries(object: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
     let metadata = object.get_mut("metadata");
     let entries = metadata.and_then(|metadata| metadata.get_mut("managedFields")?.as_array_mut());
     entries.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Who made a change, and how.
+/// The identity of a field manager: one `managedFields` entry per distinct value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manager {
     pub(crate) name: String,
     pub(crate) applied: bool,
-    /// Empty for appliers, who stay the same manager in whatever version they apply.
+    /// Empty for `Apply` entries: an applier remains the same manager whichever version it applies.
     pub(crate) api_version: String,
     pub(crate) subresource: String,
 }
 
 impl Ord for Manager {
-    /// By name, applies before updates, subresources first: the order that conflicts are listed in.
+    /// The order in which conflicts are listed: by name, applies before updates, then by subresource.
     fn cmp(&self, other: &Self) -> Ordering {
         self.name
             .cmp(&other.name)
@@ -71,7 +72,7 @@ impl PartialOrd for Manager {
 }
 
 impl Manager {
-    /// How messages name it.
+    /// Formats the manager as conflict messages name it.
     pub(crate) fn describe(&self) -> String {
         let mut text = quote(&self.name);
         if !self.subresource.is_empty() {
@@ -84,22 +85,22 @@ impl Manager {
     }
 }
 
-/// The fields of one manager.
+/// The fields that one manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owned<'a> {
     pub(crate) fields: FieldSet<'a>,
-    /// The version that the fields are named in.
+    /// The API version in which the fields are expressed.
     pub(crate) api_version: String,
-    /// When they last changed, as RFC 3339.
+    /// When the fields last changed, as RFC 3339.
     pub(crate) time: Option<String>,
 }
 
-/// All managers of an object.
+/// The managers of an object and the fields they own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Managed<'a>(pub(crate) BTreeMap<Manager, Owned<'a>>);
 
 impl<'a> Managed<'a> {
-    /// Reads `metadata.managedFields`; the error is Kubernetes' text.
+    /// Parses `metadata.managedFields`. The error text is that of Kubernetes.
     pub(crate) fn decode(entries: Option<&'a Value>) -> Result<Self, String> {
         let mut managed = BTreeMap::new();
         let entries = entries.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -138,7 +139,7 @@ impl<'a> Managed<'a> {
         Ok(Self(managed))
     }
 
-    /// Writes `metadata.managedFields`; nothing if no field is managed.
+    /// Serializes `metadata.managedFields`; `None` if no field is managed.
     pub(crate) fn encode(&self) -> Option<Value> {
         let mut managers: Vec<_> = self.0.iter().collect();
         managers.sort_by(|(p, po), (q, qo)| {

@@ -1,7 +1,8 @@
-//! Server-side apply: configurations merged into objects, and the record of who manages which field.
+//! Server-side apply: merges configurations into objects and tracks field ownership in `managedFields`.
 //!
-//! A record is up to half of an object, and is rarely read. So `fieldsV1` is written as a text here, and read as
-//! either a text or the tree that the API shows; [`pack`] and [`unpack`] lead from one to the other.
+//! `managedFields` can be half of an object's size and is rarely read. So `fieldsV1` is written as a JSON string
+//! here, and read either as a string or as the object that the API returns; [`pack`] and [`unpack`] convert between
+//! the two.
 
 mod field_set;
 mod managed;
@@ -22,48 +23,49 @@ pub use typed::TypeErrors;
 pub use types::{TypeId, Types};
 use writer::Writer;
 
-/// `kubectl apply` without `--server-side` keeps what it applied in this annotation.
+/// The annotation in which client-side `kubectl apply` stores the last applied configuration.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Above this many bytes of annotations, the last-applied one is left out.
+/// Limit on the total size of annotations; above it, the last-applied annotation is dropped.
 const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 
-/// The kind that is being changed, and how its versions relate.
+/// The resource being written, with its versions, schemas and conversion.
 pub trait Resource {
-    /// `group/version` of the request.
+    /// The `group/version` of the request.
     fn api_version(&self) -> &str;
 
-    /// The types that this kind is described by in a version; `None` if there is no such version any more.
+    /// Returns the types of a version; `None` if the version no longer exists.
     fn typed(&self, api_version: &str) -> Option<(&Types, TypeId)>;
 
-    /// Why a write is refused while a manager's fields are of a version that `typed` does not know. Default: it is not, and the
-    /// manager is forgotten.
+    /// The error for a write when a manager's fields are in a version that `typed` does not have.
+    /// Default: the write proceeds, and that manager is dropped.
     fn refuse_version(&self, _api_version: &str) -> Option<String> {
         None
     }
 
-    /// The object in another version; `None` if that version is no longer served.
+    /// Converts the object to another version; `None` if that version is no longer served.
     fn convert<'a>(&self, object: &'a Value, api_version: &str) -> Option<Cow<'a, Value>>;
 
-    /// Brings a merged object into the form of the request's version and fills in its defaults. The error says why it
-    /// can't be read.
+    /// Converts a merged object to the request's version and applies its defaults.
+    /// The error says why it cannot be decoded.
     fn finish(&self, object: &mut Value) -> Result<(), String>;
 
-    /// The object without content, in the form that `live` has.
+    /// Returns an object with only the `apiVersion` and `kind` of `live`.
     fn empty(&self, live: &Value) -> Value {
         json!({"apiVersion": live.get("apiVersion"), "kind": live.get("kind")})
     }
 
-    /// What this request may not change, by version: the status on the main resource, all else on the status.
+    /// The fields, in a version, that this request may not change.
+    /// That is `status` on the main resource, and everything else on `/status`.
     fn reset_fields(&self, api_version: &str) -> Option<&FieldSet<'static>>;
 
-    /// The subresource that is written through; empty for the main resource.
+    /// The subresource of the request; empty for the main resource.
     fn subresource(&self) -> &str {
         ""
     }
 }
 
-/// A request for a change.
+/// The field manager and the time of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The field manager; `unknown` if empty.
@@ -72,26 +74,26 @@ pub struct Request<'a> {
     pub now: &'a str,
 }
 
-/// Why an apply was refused.
+/// The reasons an apply can be refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ApplyError {
-    /// Other managers own fields that the configuration would change. Answered with 409.
+    /// The configuration changes fields owned by other managers. HTTP 409.
     #[error("{}", conflict_message(.0))]
     Conflict(Vec<Conflict>),
-    /// The request is not an apply of this kind. Answered with 400.
+    /// The request is not a valid apply for this resource. HTTP 400.
     #[error("{0}")]
     BadRequest(String),
-    /// The configuration does not fit the schema, or the object is not readable. Answered with 500.
+    /// The configuration does not match the schema, or the object cannot be decoded. HTTP 500.
     #[error("{0}")]
     Internal(String),
 }
 
-/// A field that another manager owns.
+/// A field owned by another manager.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
-    /// The other manager as messages name it, such as `"kubectl" using apps/v1`.
+    /// The other manager as error messages name it, such as `"kubectl" using apps/v1`.
     pub manager: String,
-    /// The field.
+    /// The path of the field.
     pub path: Path,
     key: Manager,
 }
@@ -113,10 +115,10 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
     format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
 
-/// Records in `new` who manages what after a create, an update or a patch from `live` to `new`.
+/// Updates `managedFields` in `new` after a create, an update or a patch that turned `live` into `new`.
 ///
-/// `live` is the object without content on a create. Should the record be unreadable, it is dropped rather than the
-/// request refused.
+/// On a create, `live` has only `apiVersion` and `kind`. If the existing `managedFields` cannot be parsed, it is
+/// dropped instead of failing the request.
 pub fn update(resource: &dyn Resource, live: &Value, new: &mut Value, request: Request<'_>) {
     let given = take_managed_fields(new);
     let managed = managed_of(resource, live, given.as_ref());
@@ -130,9 +132,9 @@ pub fn update(resource: &dyn Resource, live: &Value, new: &mut Value, request: R
     set_managed_fields(new, entries);
 }
 
-/// `live` with `config` applied to it, and the record of managers brought up to date.
+/// Applies `config` to `live` server-side and returns the merged object with updated `managedFields`.
 ///
-/// `live` is the object without content if there is none yet.
+/// If the object does not exist yet, `live` has only `apiVersion` and `kind`.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -193,7 +195,7 @@ pub fn apply(
     let live = without_managed_fields(live);
     let nothing;
     if managed.0.is_empty() {
-        // What was there before the first apply belongs to a manager of its own.
+        // Fields that existed before the first apply are owned by a manager of their own.
         let before = Writer { resource, request: Request { manager: "before-first-apply", ..request } };
         nothing = resource.empty(&live);
         managed = before.update(&nothing, &live, managed).map_err(|e| {
@@ -205,7 +207,7 @@ pub fn apply(
     let again = (request.manager == "kubectl" && !force).then(|| managed.clone());
     let (mut object, managed) = match (writer.apply(&live, config, managed, force), again) {
         (Err(ApplyError::Conflict(conflicts)), Some(managed)) => {
-            // Fields that client-side apply set, unchanged since, belong to the same user.
+            // Fields set by client-side apply and unchanged since belong to the same user.
             match writer.last_applied_fields(&live) {
                 None => return Err(ApplyError::Conflict(conflicts)),
                 Some(allowed) => {
@@ -227,14 +229,14 @@ pub fn apply(
     Ok(object)
 }
 
-/// The record that a change from `live` starts from; `given` is the one that the client sent.
+/// Decodes the managers before a write; `given` is the `managedFields` that the client sent.
 fn managed_of<'v>(resource: &dyn Resource, live: &'v Value, given: Option<&'v Value>) -> Managed<'v> {
     let of_live = || Managed::decode(of_metadata(live, "managedFields")).unwrap_or_default();
     if !resource.subresource().is_empty() {
         return of_live();
     }
     match given.and_then(Value::as_array).map(Vec::as_slice) {
-        // A client clears the record with an empty list, or one empty entry.
+        // A client resets `managedFields` with an empty list or a single empty entry.
         Some([]) => return Managed::default(),
         Some([Value::Object(entry)]) if entry.is_empty() => return Managed::default(),
         _ => {}
@@ -253,7 +255,7 @@ fn take_managed_fields(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
 }
 
-/// The object without its record, which is up to half of it and is not copied first.
+/// Returns the object without `managedFields`, which can be half of its size and is never cloned.
 fn without_managed_fields(object: &Value) -> Cow<'_, Value> {
     let (Value::Object(root), Some(Value::Object(metadata))) = (object, object.get("metadata")) else {
         return Cow::Borrowed(object);
@@ -282,7 +284,7 @@ fn set_managed_fields(object: &mut Value, entries: Option<Value>) {
     }
 }
 
-/// Brings the annotation of client-side apply, where there is one, up to what was applied.
+/// Updates the annotation of client-side apply, if the object has one, to the applied configuration.
 fn refresh_last_applied(object: &mut Value, config: &Value) {
     let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else {
         return;
@@ -307,14 +309,14 @@ fn refresh_last_applied(object: &mut Value, config: &Value) {
     }
 }
 
-/// `namespace/name; group/version, Kind=kind`, as messages name an object.
+/// Formats an object as error messages name it: `namespace/name; group/version, Kind=kind`.
 fn describe(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
     format!("{namespace}/{name}; {}", object_type(object))
 }
 
-/// `group/version, Kind=kind`, as messages name a type.
+/// Formats a type as error messages name it: `group/version, Kind=kind`.
 fn object_type(object: &Value) -> String {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
@@ -371,7 +373,7 @@ mod tests {
         // The same fields.
         let live = apply(&live, json!({"a": 2, "b": 1}));
         assert_eq!(live["spec"], json!({"a": 2, "b": 1, "default": 7}));
-        // One less.
+        // One field fewer.
         let live = apply(&live, json!({"a": 2}));
         assert_eq!(live["spec"], json!({"a": 2, "default": 7}));
         assert_eq!(live["metadata"]["managedFields"][0]["fieldsV1"], r#"{"f:spec":{"f:a":{}}}"#);
@@ -382,13 +384,13 @@ mod tests {
         assert_eq!(shown, live);
     }
 
-    /// Deduced types, in every version.
+    /// Deduced types for every version.
     fn anything() -> Anything {
         let (types, ty) = Types::deduced();
         Anything(types, ty)
     }
 
-    /// Names and versions of those who have updated an object.
+    /// The manager name and version of each `Update` entry.
     fn managers(object: &Value) -> Vec<(&str, &str)> {
         let entries = object["metadata"]["managedFields"].as_array().unwrap();
         assert!(entries.iter().all(|entry| entry["operation"] == "Update"));
@@ -398,7 +400,7 @@ mod tests {
             .collect()
     }
 
-    /// An object in which a manager has set a field.
+    /// Returns a copy of `live` in which a manager has set one field.
     fn set_by(live: &Value, manager: &str, now: &str, field: &str) -> Value {
         let mut new = live.clone();
         new["spec"][field] = json!(1);

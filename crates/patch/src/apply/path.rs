@@ -1,4 +1,4 @@
-//! Paths into objects.
+//! Paths of fields and list items within an object.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,17 +8,18 @@ use serde_json::{Map, Value};
 
 use crate::value;
 
-/// One step into an object. Names and values are borrowed from the objects and types that they were found in: every write
-/// lists all fields of its object.
+/// One step of a path.
+/// Names and values are borrowed from the object or its types, because every write enumerates all fields of its
+/// object.
 #[derive(Clone, Debug)]
 pub enum PathElement<'a> {
     /// A field of a map.
     Field(Cow<'a, str>),
-    /// The item of a list whose key fields have these values. Sorted by name.
+    /// The list item with these key field values, sorted by field name.
     Key(Vec<(Cow<'a, str>, Cow<'a, Value>)>),
-    /// The item of a set that has this value.
+    /// The set item with this value.
     Value(Cow<'a, Value>),
-    /// The item at this place.
+    /// The list item at this index.
     Index(i64),
 }
 
@@ -28,7 +29,7 @@ impl<'a> PathElement<'a> {
         Self::Field(Cow::Borrowed(name))
     }
 
-    /// The same element, which needs nothing else to live.
+    /// Returns an owned copy with no borrowed data.
     pub fn into_owned(self) -> PathElement<'static> {
         match self {
             Self::Field(name) => PathElement::Field(Cow::Owned(name.into_owned())),
@@ -52,7 +53,7 @@ impl<'a> PathElement<'a> {
         }
     }
 
-    /// Its form in `fieldsV1`, such as `f:spec` or `k:{"name":"web"}`.
+    /// Returns the element in `fieldsV1` format, such as `f:spec` or `k:{"name":"web"}`.
     pub fn encode(&self) -> String {
         match self {
             Self::Field(name) => ["f:", &**name].concat(),
@@ -78,7 +79,7 @@ impl<'a> PathElement<'a> {
         }
     }
 
-    /// Appends its form in `fieldsV1` as JSON.
+    /// Appends the element in `fieldsV1` format as a JSON string.
     pub(super) fn write(&self, out: &mut String) {
         match self {
             Self::Field(name) if value::is_plain(name) => {
@@ -91,7 +92,7 @@ impl<'a> PathElement<'a> {
         }
     }
 
-    /// Reads the form in `fieldsV1`; `Ok(None)` for a kind of element that is not known.
+    /// Parses an element from `fieldsV1` format; `Ok(None)` if its kind is unknown.
     pub(super) fn decode(text: &'a str) -> Result<Option<Self>, String> {
         let Some((kind, rest)) = text.split_at_checked(2) else {
             return Err("key must be 2 characters long:".into());
@@ -167,7 +168,7 @@ impl fmt::Display for PathElement<'_> {
     }
 }
 
-/// A way into an object; it prints as `.spec.containers[name="web"].image`.
+/// A path within an object, displayed as `.spec.containers[name="web"].image`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(pub Vec<PathElement<'static>>);
 

@@ -1,4 +1,4 @@
-//! Types of objects, as far as merging needs them: what is one leaf, what is merged item by item, and by which keys.
+//! Merge types of objects: what is atomic, what is merged item by item, and by which keys.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TypeId(u32);
 
-/// What scalars a type accepts.
+/// The scalars that a type accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Numeric,
@@ -26,25 +26,25 @@ pub(crate) struct ListType {
     pub(crate) merge: ListMerge,
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ListMerge {
-    /// The list is one leaf.
+    /// The list is atomic.
     Atomic,
-    /// Items are scalars, each its own key.
+    /// Items are scalars, each identified by its value.
     Set,
-    /// Items are maps with these fields as the key.
+    /// Items are maps identified by these fields.
     Map(Vec<String>),
 }
 
 /// A map or struct type.
 #[derive(Clone, Debug)]
 pub(crate) struct MapType {
-    /// Asked for every field of every object that is written, so the hash is a fast one.
+    /// Looked up for every field of every object written, hence the fast hash.
     pub(crate) fields: HashMap<String, Field, RandomState>,
-    /// The type of undeclared fields; none are allowed without it.
+    /// The type of undeclared fields; without it, none are allowed.
     pub(crate) elem: Option<TypeId>,
-    /// The map is one leaf.
+    /// The map is atomic.
     pub(crate) atomic: bool,
 }
 
@@ -55,13 +55,13 @@ pub(crate) struct Field {
 }
 
 impl MapType {
-    /// The type of the field of that name, declared or not.
+    /// Returns the type of a field, declared or not.
     pub(crate) fn field_type(&self, name: &str) -> Option<TypeId> {
         self.fields.get(name).map(|f| f.ty).or(self.elem)
     }
 }
 
-/// What values of a type may be. Most types allow one of the three.
+/// The forms that values of a type may take. Most types allow one of the three.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Atom {
     pub(crate) scalar: Option<Scalar>,
@@ -69,28 +69,28 @@ pub(crate) struct Atom {
     pub(crate) map: Option<MapType>,
 }
 
-/// A table of types, read from OpenAPI schemas.
+/// A table of merge types, built from OpenAPI or structural schemas.
 #[derive(Clone, Debug)]
 pub struct Types {
     atoms: Vec<Atom>,
     by_name: HashMap<String, TypeId, RandomState>,
 }
 
-/// Anything, one leaf.
+/// Any value, atomic.
 const ATOMIC: TypeId = TypeId(0);
-/// Anything, its maps merged field by field.
+/// Any value; maps are merged field by field.
 const DEDUCED: TypeId = TypeId(1);
-/// A name that no schema has: no value is of this type.
+/// The target of a `$ref` that no schema defines: no value matches this type.
 const MISSING: TypeId = TypeId(2);
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
 impl Types {
-    /// The types of OpenAPI component schemas, by name. `$ref`s among them are followed.
+    /// Builds types from OpenAPI component schemas, by name. `$ref`s among them are followed.
     pub fn from_components(schemas: &Map<String, Value>) -> Self {
         let mut types = Self::with_common_types();
-        // Names first, so that schemas may refer to each other and to themselves.
+        // Register all names first, so that schemas may refer to each other and to themselves.
         for name in schemas.keys() {
             let id = types.push(Atom::default());
             types.by_name.insert(name.clone(), id);
@@ -109,9 +109,9 @@ impl Types {
         types
     }
 
-    /// The type of one structural schema of a custom resource, with the types that it is made of.
+    /// Builds the types of a custom resource from its structural schema.
     ///
-    /// `metadata` takes its type from the component schemas of the built-in kinds, if given.
+    /// The type of `metadata` is taken from the component schemas of the built-in kinds, if given.
     pub fn from_structural(schema: &Value, metadata: Option<&Map<String, Value>>) -> (Self, TypeId) {
         let mut types = metadata.map_or_else(Self::with_common_types, Self::from_components);
         let mut schema = schema.clone();
@@ -135,12 +135,12 @@ impl Types {
         (types, id)
     }
 
-    /// Types for objects without a schema: maps are merged field by field, all else is one leaf.
+    /// Returns types for schemaless objects: maps are merged field by field, everything else is atomic.
     pub fn deduced() -> (Self, TypeId) {
         (Self::with_common_types(), DEDUCED)
     }
 
-    /// The type of that name.
+    /// Returns the type with this name.
     pub fn named(&self, name: &str) -> Option<TypeId> {
         self.by_name.get(name).copied()
     }
@@ -149,7 +149,7 @@ impl Types {
         &self.atoms[id.0 as usize]
     }
 
-    /// Whether nothing is known of the type but that its fields are merged one by one.
+    /// Whether the map is schemaless: no declared fields, and every field of the deduced type.
     pub(crate) fn is_deduced_map(map: &MapType) -> bool {
         map.fields.is_empty() && map.elem == Some(DEDUCED)
     }
@@ -169,13 +169,13 @@ impl Types {
     }
 
     fn push(&mut self, atom: Atom) -> TypeId {
-        // More than four billion types do not fit into a request.
+        // A request cannot hold more than four billion types.
         let id = TypeId(u32::try_from(self.atoms.len()).unwrap_or(MISSING.0));
         self.atoms.push(atom);
         id
     }
 
-    /// The type that a schema in a property, in items or in additionalProperties has.
+    /// Returns the type of a schema used in `properties`, `items` or `additionalProperties`.
     fn reference(&mut self, schema: &Value, preserve: bool) -> TypeId {
         let target = schema.get("$ref").or_else(|| match schema.get("allOf")?.as_array()?.as_slice() {
             [single] => single.get("$ref"),
@@ -188,8 +188,8 @@ impl Types {
         let name = target.rsplit('/').next().unwrap_or(target);
         let Some(id) = self.named(name) else { return MISSING };
         let Some(map_type) = schema.get("x-kubernetes-map-type").and_then(Value::as_str) else { return id };
-        // A field may make the type that it refers to atomic. The referred one may not be parsed yet, so this
-        // parses what is needed to know at the end: a copy that differs in one flag.
+        // A field can make the type that it refers to atomic or granular. That type may not be parsed yet, so
+        // register a copy, which `fill_overrides` completes.
         self.overridden(name, map_type == "atomic")
     }
 
@@ -248,7 +248,7 @@ impl Types {
         ListType { elem, merge: list_merge(schema) }
     }
 
-    /// Fills in the types that fields made atomic or granular, once the types that they refer to are known.
+    /// Completes the copies with overridden atomicity, once the types that they refer to are parsed.
     fn fill_overrides(&mut self) {
         let overrides: Vec<(String, TypeId)> =
             self.by_name.iter().filter(|(k, _)| k.contains('?')).map(|(k, &id)| (k.clone(), id)).collect();

@@ -1,4 +1,4 @@
-//! One change by one manager: the record of managed fields before and after it.
+//! Computes `managedFields` and the resulting object for a single write.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,9 +12,9 @@ use super::typed::Comparison;
 use super::types::{TypeId, Types};
 use super::{ApplyError, Conflict, LAST_APPLIED, Request, Resource, describe, object_type};
 
-/// At most so many entries of updates are kept apart; older ones are merged.
+/// Maximum number of `Update` entries; beyond it, the oldest are merged.
 const MAX_UPDATE_MANAGERS: usize = 10;
-/// One change by one manager.
+/// A write by one manager.
 pub(super) struct Writer<'a> {
     pub(super) resource: &'a dyn Resource,
     pub(super) request: Request<'a>,
@@ -36,7 +36,7 @@ impl<'a> Writer<'a> {
         self.resource.typed(api_version).ok_or_else(|| format!("no corresponding type for {api_version}"))
     }
 
-    /// The record after a change from `live` to `new` that is no apply.
+    /// Returns the managers after an update, patch or create that turned `live` into `new`.
     pub(super) fn update<'v>(
         &self,
         live: &'v Value,
@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
         Ok(managed)
     }
 
-    /// The object and the record after an apply.
+    /// Returns the object and its managers after an apply.
     pub(super) fn apply<'v>(
         &self,
         live: &'v Value,
@@ -111,8 +111,8 @@ impl<'a> Writer<'a> {
         managed.0.insert(manager.clone(), Owned { fields, api_version: api_version.to_owned(), time });
         let one_version = managed.0.values().chain(&last).all(|owned| owned.api_version == api_version);
 
-        // Nothing can go of an object whose applier mentions all that it did before. Most applies are like that, and
-        // finding out the long way takes longer than all the rest.
+        // Nothing can be pruned if the applier still sets every field it set before. Most applies are like that, and
+        // the full computation takes longer than everything else.
         let pruned = if nothing_left_out && one_version {
             merged
         } else {
@@ -126,7 +126,7 @@ impl<'a> Writer<'a> {
 
         let changed = !crate::value::equal(live, &pruned);
         if let Some(owned) = managed.0.get_mut(&manager) {
-            // A new manager that changes nothing has no time of change.
+            // A new manager that changes nothing gets no timestamp.
             if changed {
                 owned.time = Some(self.request.now.to_owned());
             }
@@ -148,10 +148,11 @@ impl<'a> Writer<'a> {
         Ok((object, managed))
     }
 
-    /// The record with every manager's fields named as the types are now; managers of versions that are gone left out.
+    /// Adapts every manager's fields to the current types.
+    /// Managers with versions that no longer exist are dropped.
     ///
     /// # Errors
-    /// If the object can't be read in the version of one of its managers.
+    /// If the object does not match the types of a manager's version.
     pub(super) fn reconciled<'m>(&self, live: &Value, managed: Managed<'m>) -> Result<Managed<'m>, String> {
         let mut entries = BTreeMap::new();
         let mut fits: HashSet<String> = HashSet::from([self.resource.api_version().to_owned()]);
@@ -174,9 +175,9 @@ impl<'a> Writer<'a> {
         Ok(Managed(entries))
     }
 
-    /// Takes from all managers but `applier` what the change from `live` to `new` takes from them. Gives the record, the change
-    /// as seen in the request's version without the fields that it may not change, and, where there is an applier, what others
-    /// owned of it.
+    /// Removes the changed fields from all managers but `applier`.
+    /// Returns the remaining managers; the comparison in the request's version, without reset fields; and, for an
+    /// apply, the conflicts with other managers.
     fn settle<'v, 'm>(
         &self,
         live: &'v Value,
@@ -209,7 +210,7 @@ impl<'a> Writer<'a> {
             };
             let mut taken = owned.fields.intersection(&comparison.modified);
             taken.absorb(owned.fields.intersection(&comparison.added));
-            // Only an apply asks before it takes.
+            // Only an apply can conflict; an update takes ownership.
             if applier.is_some() && !taken.is_empty() {
                 let name = manager.describe();
                 let conflict = |path| Conflict { manager: name.clone(), path, key: manager.clone() };
@@ -240,7 +241,8 @@ impl<'a> Writer<'a> {
             return Ok(None);
         };
         if api_version != self.resource.api_version() {
-            // What another version does not know stands in the way of its managers. The live object has been checked already.
+            // The object must also match the schema in the versions of other managers. The live object has been
+            // checked already.
             types.check(ty, &new, true).map_err(|e| format!("failed to convert new object: {e}"))?;
         }
         let comparison = match (live, new) {
@@ -251,7 +253,7 @@ impl<'a> Writer<'a> {
         Ok(Some(comparison.excluding(self.resource.reset_fields(api_version))))
     }
 
-    /// The merged object without what the applier applied last time, does not apply now, and no other manager owns.
+    /// Removes fields that the applier applied last time but not now, and that no other manager owns.
     fn prune(&self, merged: Value, managed: &Managed<'_>, last: Option<&Owned<'_>>) -> Value {
         let Some(last) = last.filter(|owned| !owned.fields.is_empty()) else { return merged };
         let Some((types, ty)) = self.resource.typed(&last.api_version) else { return merged };
@@ -261,7 +263,7 @@ impl<'a> Writer<'a> {
         let mut pruned = types.remove(Some(ty), &base, &last_fields);
         pruned = self.add_back_owned(&base, pruned, &last.api_version, managed);
 
-        // Only what the applier itself had applied may go.
+        // Only fields that this applier had applied may be removed.
         let Some(pruned_then) = self.resource.convert(&pruned, &last.api_version) else {
             return base.into_owned();
         };
@@ -276,13 +278,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// `pruned` with those parts of `merged` put back that some manager owns.
+    /// Restores the parts of `merged` that some manager owns to `pruned`.
     fn add_back_owned(&self, merged: &Value, pruned: Value, version: &str, managed: &Managed<'_>) -> Value {
         let mut by_version: BTreeMap<&str, FieldSet<'_>> = BTreeMap::new();
         for owned in managed.0.values() {
             by_version.entry(&owned.api_version).or_default().absorb(owned.fields.clone());
         }
-        // The version that was pruned in comes first: what it needs may be needed to convert to the others.
+        // The version used for pruning first: converting to the others may need the fields it restores.
         let mut versions: Vec<_> = by_version.into_iter().collect();
         versions.sort_by_key(|(v, _)| *v != version);
         let mut merged = Cow::Borrowed(merged);
@@ -304,7 +306,7 @@ impl<'a> Writer<'a> {
         pruned
     }
 
-    /// The fields that client-side apply set and that are still as it set them.
+    /// Returns the fields set by client-side apply whose values have not changed since.
     pub(super) fn last_applied_fields(&self, live: &Value) -> Option<FieldSet<'static>> {
         let (types, ty) = self.typed().ok()?;
         let text =
@@ -324,7 +326,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Fields without a manager: the object's identity, and what the server sets.
+/// Fields without a manager: the object's identity and fields set by the server.
 static NEVER_MANAGED: LazyLock<FieldSet<'static>> = LazyLock::new(|| {
     FieldSet::of_fields([
         &["apiVersion"][..],
@@ -342,7 +344,7 @@ static NEVER_MANAGED: LazyLock<FieldSet<'static>> = LazyLock::new(|| {
     ])
 });
 
-/// Merges the oldest entries of updates into one per version until few enough are left.
+/// Merges the oldest `Update` entries into one per version until the limit is met.
 fn cap_update_managers(managed: &mut Managed<'_>) {
     let mut updaters: Vec<Manager> = managed.0.keys().filter(|m| !m.applied).cloned().collect();
     if updaters.len() <= MAX_UPDATE_MANAGERS {

@@ -1,11 +1,11 @@
-//! The approval that definitions in groups of the community need.
+//! The API approval required of definitions in protected groups (`k8s.io`, `kubernetes.io`).
 
 use serde_json::Value;
 
 use super::model::Definition;
 use crate::fields::FieldError;
 
-/// Groups of the community need an approval, which a definition shows by an annotation.
+/// The state of the `api-approved.kubernetes.io` annotation, required in protected groups.
 #[derive(PartialEq, Eq)]
 enum Approval {
     Invalid,
@@ -38,11 +38,11 @@ fn approval(definition: &Definition) -> (Approval, String) {
     (Approval::Invalid, why)
 }
 
-/// What the server says of the approval of a definition in a group of the community: the status and the reason of the
-/// condition, and a text. `None` for other groups.
+/// Returns status, reason and message of the `KubernetesAPIApprovalPolicyConformant` condition.
+/// `None` for groups that are not protected.
 #[must_use]
 pub fn approval_condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
-    // Schemas have no say in this, and can be long.
+    // Check the group before parsing: schemas are irrelevant here and can be long.
     let group = definition["spec"]["group"].as_str().unwrap_or_default();
     if !is_protected(group) {
         return None;

@@ -1,4 +1,4 @@
-//! How a definition says its versions are converted, and where webhooks are.
+//! Validates the conversion strategy of a definition, and webhook client configurations.
 
 use std::collections::HashSet;
 
@@ -60,7 +60,7 @@ pub(super) fn check_conversion(
     }
 }
 
-/// Judges where a webhook is: `path` is the place of its client's configuration.
+/// Validates a webhook client configuration; `path` is the field path of that configuration.
 pub fn check_webhook_client(
     url: Option<&str>,
     service: Option<&Value>,
@@ -74,7 +74,7 @@ pub fn check_webhook_client(
     }
 }
 
-/// Judges the URL of a webhook.
+/// Validates a webhook's URL.
 fn check_webhook_url(url: &str, path: &str, errors: &mut Vec<FieldError>) {
     const FORM: &str = "; desired format: https://host[/path]";
     let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
@@ -108,10 +108,10 @@ fn check_webhook_url(url: &str, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Judges the service of a webhook.
+/// Validates a webhook's service reference.
 fn check_webhook_service(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let text = |key: &str| service.get(key).and_then(Value::as_str).unwrap_or_default();
-    // The API has the two mixed up.
+    // Kubernetes swaps the two field paths.
     for (name, key) in [("name", "namespace"), ("namespace", "name")] {
         if text(key).is_empty() {
             errors.push(FieldError::required(child(path, name), ""));

@@ -1,4 +1,4 @@
-//! What a custom resource definition must say.
+//! Validates custom resource definitions.
 
 mod approval;
 mod conversion;
@@ -24,7 +24,7 @@ use crate::path::{child, index};
 use crate::schema::Schema;
 use crate::structural;
 
-/// Complains about a new definition, its metadata's general rules aside.
+/// Validates a new definition, except for the generic rules of its metadata.
 ///
 /// ```
 /// use serde_json::json;
@@ -60,7 +60,7 @@ pub fn check(definition: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Complains about a definition that replaces another one, its metadata's general rules aside.
+/// Validates an update of a definition, except for the generic rules of its metadata.
 #[must_use]
 pub fn check_update(definition: &Value, old: &Value) -> Vec<FieldError> {
     let (definition, old) = (Definition::parse(definition), Definition::parse(old));
@@ -84,7 +84,7 @@ pub fn check_update(definition: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Complains about the status of a definition.
+/// Validates the status of a definition.
 #[must_use]
 pub fn check_status(definition: &Value) -> Vec<FieldError> {
     let definition = Definition::parse(definition);
@@ -93,7 +93,7 @@ pub fn check_status(definition: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Formats in the schemas of a definition that no server judges, in the order of the schemas.
+/// Returns the schema formats that the server does not validate, in schema order.
 #[must_use]
 pub fn unrecognized_formats(definition: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -108,7 +108,7 @@ pub fn unrecognized_formats(definition: &Value) -> Vec<String> {
     found
 }
 
-/// What keeps the schemas of a definition from being structural.
+/// Returns the violations that make the schemas of a definition non-structural.
 #[must_use]
 pub fn non_structural(definition: &Value) -> Vec<FieldError> {
     let definition = Definition::parse(definition);
@@ -285,7 +285,7 @@ impl Checker<'_> {
         if versions.iter().filter(|v| v.storage).count() != 1 {
             complain("must have exactly one version marked as storage version");
         }
-        // The first version is the preferred one, and its name is looked at again as such.
+        // The first version is the preferred one, and its name is validated again as such.
         if let Some(first) = versions.first().filter(|v| !v.name.is_empty()) {
             let complaints = names::label_1035(&first.name);
             if !complaints.is_empty() {

@@ -1,4 +1,4 @@
-//! Definitions as the server works with them: what all versions have in common is said once.
+//! The internal version of a definition: fields equal in all versions are moved to the top level.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub(super) struct Definition {
     pub(super) scope: String,
     pub(super) names: Names,
     pub(super) versions: Vec<Version>,
-    /// What is the same in all versions.
+    /// Fields that are equal in all versions.
     pub(super) common: Common,
     pub(super) conversion: Option<Conversion>,
     pub(super) preserve_unknown: bool,
@@ -43,7 +43,7 @@ pub(super) struct Version {
     pub(super) own: Common,
 }
 
-/// What a version has for itself or with all others.
+/// Fields of one version, or shared by all versions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Common {
     /// `schema`, and `openAPIV3Schema` in it.
@@ -135,7 +135,7 @@ impl Definition {
         definition
     }
 
-    /// Says once what all versions say.
+    /// Moves fields that are equal in all versions to `common`.
     fn hoist(&mut self) {
         let Some(first) = self.versions.first().map(|v| v.own.clone()) else { return };
         macro_rules! hoist {
@@ -149,7 +149,7 @@ impl Definition {
         hoist!(schema, subresources, columns, selectable);
     }
 
-    /// The schema of a version, whether its own or common to all.
+    /// Returns the schema of a version: its own or the common one.
     pub(super) fn schema<'a>(&'a self, version: &'a Version) -> Option<&'a Schema> {
         let own = version.own.schema.as_ref().and_then(Option::as_ref);
         own.or_else(|| self.common_schema())
@@ -159,13 +159,13 @@ impl Definition {
         self.common.schema.as_ref().and_then(Option::as_ref)
     }
 
-    /// All schemas.
+    /// Iterates over all schemas.
     pub(super) fn schemas(&self) -> impl Iterator<Item = &Schema> {
         let own = self.versions.iter().filter_map(|v| v.own.schema.as_ref().and_then(Option::as_ref));
         self.common_schema().into_iter().chain(own)
     }
 
-    /// The versions as complaints show them.
+    /// Formats the versions as error messages show them.
     pub(super) fn shown_versions(&self) -> String {
         let mut out = String::new();
         let mut shown = Shown(&mut out);
@@ -312,7 +312,7 @@ impl Conversion {
     }
 }
 
-/// A list of texts as complaints show it: nothing at all is null.
+/// Formats a list of strings as error messages show it: null if empty.
 pub(super) fn shown_texts(list: &[String]) -> String {
     if list.is_empty() { "null".to_owned() } else { go::json(&serde_json::json!(list)) }
 }

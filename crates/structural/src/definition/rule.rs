@@ -1,4 +1,4 @@
-//! What a rule of a schema must say, and what rules may cost.
+//! Validates the fields of `x-kubernetes-validations` rules, and sums their estimated cost.
 
 use crate::field_path;
 use crate::fields::FieldError;
@@ -6,16 +6,16 @@ use crate::path::child;
 use crate::schema::{Rule, Schema};
 use crate::structural;
 
-/// One rule may cost so much, as far as can be told beforehand.
+/// Maximum estimated cost of one rule.
 pub(super) const RULE_LIMIT: u64 = 10_000_000;
-/// All rules of a schema may cost so much.
+/// Maximum estimated cost of all rules of a schema.
 pub(super) const SCHEMA_LIMIT: u64 = 100_000_000;
 
-/// What the rules of a schema may cost together.
+/// The estimated cost of all rules of a schema.
 #[derive(Default)]
 pub(super) struct Costs {
     pub(super) total: u64,
-    /// The four most expensive ones that matter.
+    /// The (up to four) most expensive rules that cost at least 1 % of the schema limit.
     pub(super) most_expensive: Vec<(String, u64)>,
 }
 
@@ -31,7 +31,7 @@ impl Costs {
     }
 }
 
-/// Says by how much a cost is beyond a limit.
+/// Formats by how much a cost exceeds a limit.
 pub(super) fn over_budget(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {
@@ -50,7 +50,7 @@ fn has_line_breaks(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Judges the texts of a rule; whether its expressions compile is for later.
+/// Validates the string fields of a rule; its expressions are compiled elsewhere.
 pub(super) fn check_rule(rule: &Rule, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     const REASONS: [&str; 4] =
         ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];

@@ -1,4 +1,4 @@
-//! What the schema of a definition must say.
+//! Validates the schemas of a definition.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::rules::Compiled;
 use crate::schema::{Dependency, Items, Schema, Shown};
 use crate::structural::{self, wrong_type};
 
-/// What is asked of a schema. Definitions that were accepted once may stay as they are.
+/// Schema requirements. Those that the stored definition violates are relaxed on update.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Options {
     pub(super) require_schema: bool,
@@ -38,7 +38,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What the old definition got wrong is not asked of its successor.
+    /// Skips the requirements that the old definition violates.
     pub(super) fn for_update(old: &Definition) -> Self {
         let has = |test: fn(&Schema) -> bool| old.schemas().any(|schema| schema.has(&mut |s| test(s)));
         Self {
@@ -63,7 +63,7 @@ fn has_unpruned_defaults(schema: &Schema) -> bool {
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// Judges a version's schema.
+/// Validates the schema of a version.
 pub(super) fn check_schema(
     schema: &Schema,
     has_status: bool,
@@ -119,7 +119,7 @@ pub(super) fn check_schema(
     errors
 }
 
-/// With a status of its own, the root may only have what does not concern the whole object.
+/// With a status subresource, the root schema may only have a limited set of fields.
 fn check_root_fields(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     if !schema.id.is_empty() || !schema.schema.is_empty() || schema.reference.is_some() {
         return errors.push(not_allowed_at_root(schema, path));
@@ -157,24 +157,24 @@ fn not_allowed_at_root(schema: &Schema, path: &str) -> FieldError {
     FieldError::invalid_shown(path, schema.shown(), detail)
 }
 
-/// What holds at a place in a schema because of what is around it.
+/// Constraints inherited from the enclosing schemas.
 #[derive(Clone)]
 struct Scope<'a> {
-    /// Why no default may stand here.
+    /// Why defaults are forbidden here, if they are.
     forbidden_defaults: Option<&'a str>,
     inside_meta: bool,
-    /// The part around this place whose old and new values can't be told which is which.
+    /// The path of the nearest enclosing schema without correlation between old and new values.
     uncorrelated: Option<&'a str>,
-    /// `None` where rules are not looked at.
+    /// `None` where rules are not validated.
     rules: Option<RuleScope<'a>>,
 }
 
-/// What rules at a place need to know.
+/// What the validation of rules at a path needs.
 #[derive(Clone, Copy)]
 struct RuleScope<'a> {
-    /// The type declared here, if a rule around this place has asked for it already.
+    /// The CEL type of this schema, if an enclosing rule has already declared it.
     decl: Option<&'a Decl>,
-    /// How many such values there can be; `None` if there is no limit.
+    /// Maximum number of values at this path; `None` if unbounded.
     cardinality: Option<u64>,
 }
 
@@ -187,7 +187,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn check(&mut self, schema: &Schema, path: &str, scope: Scope<'_>, is_root: bool) {
-        // Rules are only looked at if the schema is right from here on.
+        // Rules are validated only if this schema and everything in it are valid.
         let (known, known_rules) =
             (std::mem::take(&mut self.schema_errors), std::mem::take(&mut self.rule_errors));
         let own_decl;
@@ -504,7 +504,7 @@ impl Checker<'_> {
     }
 }
 
-/// How often a schema can have its parts; `None` if there is no limit.
+/// Returns the maximum number of elements of a value; `None` if unbounded.
 fn max_elements(schema: &Schema) -> Option<u64> {
     let limit = |max: Option<i64>| max.map(|max| max.max(0).unsigned_abs());
     match schema.kind.as_str() {
@@ -514,7 +514,7 @@ fn max_elements(schema: &Schema) -> Option<u64> {
     }
 }
 
-/// The field that makes the items of a set something that is merged, and its value as it is shown.
+/// Returns the list or map type that makes the items of a set non-atomic, with the value to show.
 fn set_of_granular(schema: &Schema) -> Option<(&'static str, serde_json::Value)> {
     if schema.list_type.as_deref() != Some("set") {
         return None;
@@ -530,7 +530,7 @@ fn set_of_granular(schema: &Schema) -> Option<(&'static str, serde_json::Value)>
     }
 }
 
-/// Items of sets and maps can't be null, and keys must have values.
+/// Validates that items of sets and maps are not nullable and that map keys are required or defaulted.
 fn map_keys(schema: &Schema, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let Some(item) = schema.item() else { return errors };
@@ -588,7 +588,7 @@ mod tests {
         };
         assert!(!unpruned(with_default(json!({"height": 1}))));
         assert!(unpruned(with_default(json!({"height": 1, "depth": 2}))));
-        // Without a type the schema is not structural, and nothing is pruned by it.
+        // An untyped field makes the schema non-structural, so nothing is pruned.
         let mut untyped = with_default(json!({"depth": 2}));
         untyped["properties"]["size"]["properties"]["height"] = json!({});
         assert!(!unpruned(untyped));

@@ -1,4 +1,4 @@
-//! What Kubernetes adds: quantities, addresses, versions, URLs and named formats.
+//! Kubernetes' CEL libraries: quantities, addresses, versions, URLs and named formats.
 
 use super::Kind;
 
@@ -25,7 +25,7 @@ pub(super) const KINDS: &[Kind] = &[
             "{quantity}.sub({small})",
         ],
     },
-    // So few that Go makes a list of them soon.
+    // Small counts, so that Go builds lists of such lengths quickly.
     Kind { name: "few", leaves: &["0", "1", "3", "-2", "12", "size(names)"], forms: &[] },
     Kind { name: "small", leaves: &["0", "1", "-3", "1000", "1024"], forms: &[] },
     Kind {

@@ -1,4 +1,4 @@
-//! What random expressions are made of.
+//! The grammar of random expressions.
 
 mod collections;
 mod library;
@@ -6,14 +6,14 @@ mod others;
 mod scalars;
 mod times;
 
-/// Expressions of one kind: those without parts, and the forms of others, in which `{int}` stands for any expression of kind int.
+/// Expressions of one kind: leaves, and forms with placeholders such as `{int}` for any expression of kind int.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) leaves: &'static [&'static str],
     pub(crate) forms: &'static [&'static str],
 }
 
-/// The kinds that `{any}` stands for: those with values, as opposed to texts that a function reads.
+/// The kinds that replace `{any}`: those with values, as opposed to strings that a function parses.
 pub(crate) const VALUES: &[&str] = &[
     "bool",
     "int",

@@ -1,4 +1,4 @@
-//! Types, values of any type, and what makes no sense.
+//! Types, values of any type, and invalid expressions.
 
 use super::Kind;
 
@@ -81,7 +81,7 @@ pub(super) const KINDS: &[Kind] = &[
             "{dyn}.a",
         ],
     },
-    // Of other types cel-go tells what Go calls them.
+    // For other types, cel-go's errors contain the Go type.
     Kind {
         name: "key",
         leaves: &[
@@ -91,7 +91,7 @@ pub(super) const KINDS: &[Kind] = &[
         forms: &[],
     },
     Kind { name: "null", leaves: &["null", "self.z"], forms: &["dyn(null)", "({bool}) ? null : null"] },
-    // What makes no sense.
+    // Invalid expressions.
     Kind {
         name: "wrong",
         leaves: &[

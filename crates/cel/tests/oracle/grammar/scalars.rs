@@ -51,7 +51,7 @@ pub(super) const KINDS: &[Kind] = &[
             "{table} == {table}",
             "{numbered} == {numbered}",
             "{optint} == {optint}",
-            // cel-go compares with nothing that was computed.
+            // cel-go does not compare these with computed values.
             "{quantity} == quantity({quantitytext})",
             "{ip} == {ip}",
             "{cidr} == {cidr}",

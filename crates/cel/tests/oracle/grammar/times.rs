@@ -1,4 +1,4 @@
-//! Points and lengths of time.
+//! Timestamps and durations.
 
 use super::Kind;
 

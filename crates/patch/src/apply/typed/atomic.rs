@@ -1,4 +1,4 @@
-//! Where a value holds lists and maps that are one leaf.
+//! Finds atomic lists and maps in a value.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::super::types::{ListMerge, TypeId, Types};
 use super::trail::Trail;
 
 impl Types {
-    /// The places of all lists and maps in a value, which is of the type, that are one leaf.
+    /// Returns the paths of all atomic lists and maps in a value of type `ty`.
     pub(super) fn atomics(&self, ty: TypeId, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
         self.find_atomics(ty, value, &Trail::ROOT, &mut found);
@@ -22,7 +22,7 @@ impl Types {
                     found.push(at.path().to_string());
                 }
                 for (name, value) in entries {
-                    // Entries of maps are not looked into, as opposed to fields.
+                    // Only declared fields are searched, not entries of maps (additionalProperties).
                     if let Some(field) = map.fields.get(name) {
                         self.find_atomics(field.ty, value, &at.field(name), found);
                     }

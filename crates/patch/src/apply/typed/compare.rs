@@ -1,4 +1,4 @@
-//! What changed from one value to another.
+//! Compares two values and returns the added, modified and removed fields.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::apply::path::PathElement;
 use crate::apply::types::{Atom, ListMerge, ListType, MapType, Scalar, TypeId, Types};
 use crate::value;
 
-/// What changed between two values. No path is in more than one of the sets.
+/// The differences between two values. Each path is in at most one of the sets.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison<'a> {
     pub(crate) removed: FieldSet<'a>,
@@ -20,7 +20,7 @@ pub(crate) struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// The same, which needs nothing else to live.
+    /// Returns an owned copy with no borrowed data.
     pub(crate) fn into_owned(self) -> Comparison<'static> {
         Comparison {
             removed: self.removed.into_owned(),
@@ -29,7 +29,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// The same, with all below these paths left out.
+    /// Returns the comparison without these paths and everything below them.
     pub(crate) fn excluding(mut self, fields: Option<&FieldSet<'_>>) -> Self {
         if let Some(fields) = fields {
             self.removed.subtract_below(fields);
@@ -40,7 +40,7 @@ impl Comparison<'_> {
     }
 }
 
-/// What changed of one value and below it.
+/// The differences of one value and everything below it.
 #[derive(Default)]
 pub(super) struct Change<'a> {
     removed: Node<'a>,
@@ -65,14 +65,14 @@ impl<'a> Change<'a> {
 }
 
 impl<'a> From<Change<'a>> for Comparison<'a> {
-    /// The change of the whole object: its own creation or removal has no owner.
+    /// Drops the root itself: no manager owns the creation or removal of the whole object.
     fn from(change: Change<'a>) -> Self {
         let Change { removed, modified, added } = change;
         Self { removed: removed.children, modified: modified.children, added: added.children }
     }
 }
 
-/// Changes of the parts of a value.
+/// Collects the differences of a value's fields or items.
 #[derive(Default)]
 struct Parts<'a> {
     removed: Vec<(PathElement<'a>, Node<'a>)>,
@@ -113,7 +113,7 @@ impl<'v> Compare<'v> {
         change
     }
 
-    /// Compares both as values of one form.
+    /// Compares both values in the given form.
     fn as_form(
         &mut self,
         atom: &'v Atom,
@@ -211,7 +211,7 @@ impl<'v> Compare<'v> {
         parts.finish()
     }
 
-    /// Compares the items of one key. Items that repeat are taken together as one leaf.
+    /// Compares the items with one key. Duplicates are compared together, as one leaf.
     fn items(&mut self, ty: TypeId, old: &[&'v Value], new: &[&'v Value], at: &Trail<'_>) -> Change<'v> {
         match (old, new) {
             ([a], [b]) => self.value(ty, a, b, at),
@@ -226,7 +226,7 @@ impl<'v> Compare<'v> {
         }
     }
 
-    /// The items of one key, of which the other side has none or another number.
+    /// The items with one key, when the other side has none of them or a different number.
     fn side(&mut self, ty: TypeId, items: &[&'v Value], at: &Trail<'_>) -> Node<'v> {
         match items {
             [] => Node::default(),
@@ -235,7 +235,7 @@ impl<'v> Compare<'v> {
         }
     }
 
-    /// All of a value that only one side has.
+    /// All fields of a value that exists on one side only.
     fn whole(&mut self, ty: TypeId, value: &'v Value, at: &Trail<'_>) -> Node<'v> {
         let atom = self.types.atom(ty);
         match form(atom, Some(value)) {

@@ -1,4 +1,4 @@
-//! The fields that a value mentions.
+//! Collects the fields that a value sets.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::apply::field_set::{FieldSet, Node};
 use crate::apply::path::PathElement;
 use crate::apply::types::{ListMerge, ListType, MapType, TypeId, Types};
 
-/// What a value of a type mentions: itself if it is one leaf, else what is in it.
+/// Returns the fields set by a value: the value itself if it is a leaf, else those inside it.
 pub(super) fn of_value<'v>(types: &'v Types, ty: TypeId, value: &'v Value) -> Node<'v> {
     let atom = types.atom(ty);
     let inside = |children| Node { member: false, children };

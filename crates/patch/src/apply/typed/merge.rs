@@ -1,4 +1,4 @@
-//! A configuration put over an object.
+//! Merges an applied configuration into an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{Errors, Form, as_list, as_map, check_scalar, form};
 use crate::apply::path::PathElement;
 use crate::apply::types::{ListMerge, ListType, MapType, Scalar, TypeId, Types};
 
-/// A repeated item stands as null, which anything overrides.
+/// Placeholder for duplicate items; any value overrides null.
 const REPEATED: &Value = &Value::Null;
 
 pub(super) struct Merge<'a> {
@@ -18,7 +18,7 @@ pub(super) struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    /// Both were checked before, so what only one of them has is taken as it is.
+    /// Both values have passed `check`, so what only one of them has is taken unchanged.
     pub(super) fn value(
         &mut self,
         ty: TypeId,
@@ -27,7 +27,7 @@ impl<'a> Merge<'a> {
         at: &Trail<'_>,
     ) -> Option<Value> {
         let atom = self.types.atom(ty);
-        // Where the two take different forms of the type, the new one wins.
+        // If the two values have different forms of the type, the configuration's wins.
         match form(atom, Some(config)) {
             Form::Map => {
                 let (old, new) = (as_map(Some(base)), as_map(Some(config)));
@@ -88,7 +88,7 @@ impl<'a> Merge<'a> {
         if out.is_empty() { None } else { Some(Value::Object(out)) }
     }
 
-    /// The elements of a list, and the item of each.
+    /// Returns the path elements of a list's items, and the item for each.
     fn index(
         &mut self,
         ty: &'a ListType,
@@ -120,8 +120,8 @@ impl<'a> Merge<'a> {
         (elements, by_element)
     }
 
-    /// Merges item by item. Items that both have follow the order of `config`; the others stay where they were,
-    /// relative to those.
+    /// Merges item by item.
+    /// Items in both lists follow the order of `config`; the others keep their position relative to those.
     fn list(
         &mut self,
         ty: &'a ListType,
@@ -154,7 +154,7 @@ impl<'a> Merge<'a> {
                     continue;
                 }
                 if new_items.contains_key(old) && next_shared.is_some_and(|next| next != old) {
-                    // Both have it, but its turn is later.
+                    // Both lists have it, but `config` has it later.
                     l += 1;
                     continue;
                 }

@@ -1,11 +1,11 @@
-//! Where a walk through an object is. It lives on the stack and is written out for errors alone.
+//! The current position of a walk through an object, kept on the stack and formatted only for errors.
 
 use serde_json::Value;
 
 use super::super::path::{Path, PathElement};
 use super::super::types::{ListType, Types};
 
-/// The way from the root to a value.
+/// The steps from the root to a value.
 #[derive(Clone, Copy)]
 pub(super) struct Trail<'a> {
     parent: Option<&'a Trail<'a>>,
@@ -24,7 +24,7 @@ enum Step<'a> {
 }
 
 impl<'a> Trail<'a> {
-    /// The way to the whole object.
+    /// The root object.
     pub(super) const ROOT: Self = Self { parent: None, step: Step::Root, depth: 0 };
 
     fn then(&'a self, step: Step<'a>) -> Self {
@@ -47,7 +47,7 @@ impl<'a> Trail<'a> {
         self.then(Step::Item(types, list, item))
     }
 
-    /// How many steps it has.
+    /// The number of steps from the root.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }
@@ -59,7 +59,7 @@ impl<'a> Trail<'a> {
         path
     }
 
-    /// The way as it is printed.
+    /// Converts the trail to a path.
     pub(super) fn path(&self) -> Path {
         let mut elements = Vec::with_capacity(self.depth);
         let mut at = Some(self);
@@ -69,7 +69,7 @@ impl<'a> Trail<'a> {
                 Step::Field(name) => Some(PathElement::field(name).into_owned()),
                 Step::Element(element) => Some(element.clone().into_owned()),
                 Step::Index(index) => Some(PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))),
-                // Items without a key are refused before they are entered.
+                // Items without a key are rejected before the walk enters them.
                 Step::Item(types, list, item) => {
                     types.item_element(list, item).ok().map(PathElement::into_owned)
                 }
