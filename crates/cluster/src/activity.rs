@@ -1,11 +1,11 @@
-//! When the last client left.
+//! The time since which a cluster has had no clients.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
-/// Connections of a cluster, to tell since when there is none.
+/// Tracks a cluster's open connections and when the last one was closed.
 #[derive(Debug, Clone)]
 pub(crate) struct Activity(Arc<Mutex<State>>);
 
@@ -15,7 +15,7 @@ struct State {
     last: Instant,
 }
 
-/// A connection, until it is dropped.
+/// An open connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Connected(Activity);
 
@@ -33,7 +33,7 @@ impl Activity {
         Connected(self.clone())
     }
 
-    /// Since when there is no connection; none while there is one.
+    /// Returns since when there has been no connection, or `None` while there is one.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (state.connections == 0).then_some(state.last)

@@ -1,4 +1,4 @@
-//! How the API server reaches other API servers: by HTTPS with the certificate of a front proxy, or in the process.
+//! The aggregation layer's client: extension API servers over HTTPS, as a front proxy, or in the process.
 
 use std::{
     io,
@@ -23,16 +23,16 @@ use crate::{
     tls_client::{ClientCertificate, TlsPeer, secure},
 };
 
-/// What to do about a server that nothing is known of.
+/// Advice in the error for an APIService without a known server.
 const ADVICE: &str = "the address at which the server runs, such as 127.0.0.1:4443";
 
 /// Sends requests to the servers behind APIServices.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiServers {
     services: Services,
-    /// The certificate by which they know this server for one whose word about users counts.
+    /// Client certificate that identifies this API server as a front proxy, whose user headers are trusted.
     identity: Arc<RwLock<Option<Arc<ClientCertificate>>>>,
-    /// Answers for metrics-server where nothing else does.
+    /// Responds for metrics-server where no other server is known.
     metrics: Arc<OnceLock<MetricsServer>>,
 }
 
@@ -42,19 +42,19 @@ impl ApiServers {
         Self { services, identity, metrics: Arc::default() }
     }
 
-    /// Has a metrics server from now on.
+    /// Registers the cluster's own metrics server.
     pub(crate) fn serve_metrics(&self, server: MetricsServer) {
-        // There is one server, and one start.
+        // Called once: a cluster has at most one metrics server.
         let _ = self.metrics.set(server);
     }
 
-    /// The same for another cluster and its services.
+    /// Returns a copy for another cluster, with that cluster's services.
     pub(crate) fn fork(&self, services: Services) -> Self {
         let identity = self.identity.read().unwrap_or_else(PoisonError::into_inner).clone();
         Self { services, identity: Arc::new(RwLock::new(identity)), metrics: Arc::default() }
     }
 
-    /// Shows another certificate from now on, or none.
+    /// Replaces the client certificate from now on. `None`: no certificate is presented.
     pub(crate) fn identify(&self, identity: Option<ClientCertificate>) {
         *self.identity.write().unwrap_or_else(PoisonError::into_inner) = identity.map(Arc::new);
     }
@@ -101,14 +101,14 @@ impl ApiServiceClient for ApiServers {
     }
 }
 
-/// A request with its body in one piece, for a server in the process.
+/// Buffers the body of a request, for a handler in the process.
 async fn whole(request: Request<ProxyBody>) -> Result<Request<Bytes>, String> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
     Ok(Request::from_parts(head, body))
 }
 
-/// Says for which client a request is made.
+/// Appends the client's address to `X-Forwarded-For`.
 fn forward_for(request: &mut Request<ProxyBody>) {
     const FORWARDED_FOR: &str = "x-forwarded-for";
     let Some(Peer(peer)) = request.extensions().get().copied() else { return };
@@ -122,12 +122,14 @@ fn forward_for(request: &mut Request<ProxyBody>) {
     }
 }
 
-/// Sends a request over a connection of its own, which ends with the answer's body or carries another protocol from then on.
+/// Sends a request over a new connection.
+///
+/// The connection ends with the response's body, or carries another protocol after status 101.
 async fn send(stream: TlsStream<TcpStream>, request: Request<ProxyBody>) -> Result<Response<Body>, String> {
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     tokio::spawn(async move {
-        // What goes wrong with it is told to the reader of the answer.
+        // Errors of the connection are reported to the reader of the response.
         let _ = connection.with_upgrades().await;
     });
     let mut response = sender.send_request(request).await.map_err(|error| error.to_string())?;

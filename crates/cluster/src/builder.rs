@@ -1,4 +1,4 @@
-//! How a cluster is described and started.
+//! Configuration and start of a cluster.
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ use crate::{
     webhooks::WebhookPolicy,
 };
 
-/// Describes a cluster.
+/// Configures and starts a cluster.
 #[derive(Debug)]
 pub struct Builder {
     parts: BTreeSet<Part>,
@@ -68,14 +68,14 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Whether workloads are simulated at all. Default: yes, every [`Part`].
+    /// Whether workloads are simulated. Default: yes, every [`Part`].
     #[must_use]
     pub fn workloads(mut self, yes: bool) -> Self {
         self.parts = if yes { Part::ALL.into() } else { BTreeSet::new() };
         self
     }
 
-    /// Leaves a part of the workloads out. Default: none is left out.
+    /// Disables a part of the workloads. Default: all parts are enabled.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -94,103 +94,112 @@ impl Builder {
         self
     }
 
-    /// The number of nodes. Default: 1.
+    /// Sets the number of nodes. Default: 1.
     #[must_use]
     pub fn nodes(mut self, count: usize) -> Self {
         self.nodes = count;
         self
     }
 
-    /// Whether kubelets renew the leases of their nodes every 10 s, which no controller of the cluster asks for. Without that, hours
-    /// of virtual time in which nothing happens take no time. Default: yes.
+    /// Whether kubelets renew the leases of their nodes every 10 s. Default: yes.
+    ///
+    /// No controller of the cluster needs the renewals. Without them, hours of idle virtual time pass instantly.
     #[must_use]
     pub fn heartbeats(mut self, yes: bool) -> Self {
         self.heartbeats = yes;
         self
     }
 
-    /// Draws uids, generated names and addresses from a seed, so that a run repeats, and takes time from tokio's clock,
-    /// starting at [`Builder::starting_at`]. Default: unpredictable, on the machine's clock.
+    /// Seeds uids, generated names and addresses, so that a run is repeatable. Default: unpredictable.
+    ///
+    /// Time is then that of tokio's clock, starting at [`Builder::starting_at`], rather than of the machine's clock.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Takes time from tokio's clock, which tests can pause, starting at this moment. Default: the machine's clock, or
-    /// 2000-01-01 if there is a seed.
+    /// Uses tokio's clock, which tests can pause, starting at this time.
+    ///
+    /// Default: the machine's clock, or 2000-01-01 with a seed.
     #[must_use]
     pub fn starting_at(mut self, moment: Timestamp) -> Self {
         self.virtual_time = Some(moment);
         self
     }
 
-    /// How long a pod waits for its containers. The annotation `cluster.steersman.dev/start-delay` says otherwise for a
-    /// pod. Default: no time, though it is always seen waiting first.
+    /// Sets the delay before a pod's containers start. Default: zero, although a pod is always pending first.
+    ///
+    /// The annotation `cluster.steersman.dev/start-delay` overrides it for a pod.
     #[must_use]
     pub fn pod_start_delay(mut self, delay: Duration) -> Self {
         self.pod_start_delay = delay;
         self
     }
 
-    /// How long the containers of pods that are meant to end (with a restart policy other than `Always`) run. The
-    /// annotation `cluster.steersman.dev/run-for` says otherwise for a pod. Default: 100 ms.
+    /// Sets how long the containers of pods run that are meant to terminate. Default: 100 ms.
+    ///
+    /// These are the pods with a restart policy other than `Always`. The annotation `cluster.steersman.dev/run-for`
+    /// overrides it for a pod.
     #[must_use]
     pub fn pod_run_time(mut self, time: Duration) -> Self {
         self.pod_run_time = time;
         self
     }
 
-    /// How long a deleted pod takes to end, at most its grace period. The annotation
-    /// `cluster.steersman.dev/stop-delay` says otherwise for a pod. Default: no time.
+    /// Sets how long a deleted pod takes to terminate, up to its grace period. Default: zero.
+    ///
+    /// The annotation `cluster.steersman.dev/stop-delay` overrides it for a pod.
     #[must_use]
     pub fn pod_stop_delay(mut self, delay: Duration) -> Self {
         self.pod_stop_delay = delay;
         self
     }
 
-    /// An image that cannot be pulled, as containers name it. May be said many times. Default: all are there.
+    /// Adds an image that can't be pulled, as named in containers. Default: all images can be pulled.
     #[must_use]
     pub fn missing_image(mut self, image: impl Into<String>) -> Self {
         self.missing_images.insert(image.into());
         self
     }
 
-    /// Listens on an address by TLS, on any free port if that is zero. Default: no listener, only clients in the process.
+    /// Serves HTTPS on an address; port 0 takes any free port. Default: no listener, only in-process clients.
     #[must_use]
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
         self
     }
 
-    /// Keeps everything in a directory, which is made if it is not there, and starts from what it holds: a write that was
-    /// answered or seen is there again even if the process was killed. While the disk is full, writes are refused with 503 and
-    /// `/readyz` fails. One cluster at a time can hold a directory. Without the feature `data-dir` the cluster does not start.
-    /// Default: nothing is kept.
+    /// Persists the cluster in a directory, and restores what it contains. Default: everything is in memory.
+    ///
+    /// The directory is created if it does not exist. Every write that was acknowledged or observed survives even if the
+    /// process is killed. While the disk is full, writes are refused with 503 and `/readyz` fails. A directory can be used
+    /// by one cluster at a time. Without the feature `data-dir` the cluster does not start.
     #[must_use]
     pub fn data_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_directory = Some(path.into());
         self
     }
 
-    /// Whether decisions about requests are recorded, for [`Cluster::accesses`]. Default: no.
+    /// Whether authorization decisions are recorded, for [`Cluster::accesses`]. Default: no.
     #[must_use]
     pub fn record_access(mut self, yes: bool) -> Self {
         self.record_access = yes;
         self
     }
 
-    /// What becomes of writes whose webhooks are behind services of the cluster. Default: [`WebhookPolicy::Fail`].
+    /// Sets the policy for webhooks behind services of the cluster. Default: [`WebhookPolicy::Fail`].
     #[must_use]
     pub fn webhooks(mut self, policy: WebhookPolicy) -> Self {
         self.webhooks = policy;
         self
     }
 
-    /// Whether the cluster has the metrics API, for `kubectl top` and autoscalers, as with metrics-server installed: containers use
-    /// half of their requests, or what the annotations `cluster.steersman.dev/cpu-usage` and
-    /// `cluster.steersman.dev/memory-usage` say. Default: no, and where workloads run it answers for a metrics-server that is
-    /// installed.
+    /// Whether the cluster serves the metrics API, as with metrics-server installed. Default: no.
+    ///
+    /// `kubectl top` and autoscalers use it. Containers use half of their requests, or what the annotations
+    /// `cluster.steersman.dev/cpu-usage` and `cluster.steersman.dev/memory-usage` say. If this is off and workloads are
+    /// simulated, the metrics API is served once a metrics-server is installed.
     #[must_use]
     pub fn metrics(mut self, yes: bool) -> Self {
         self.metrics = yes;
@@ -264,7 +273,7 @@ impl Builder {
                 )),
             });
             if let Some(path) = &self.data_directory {
-                // Readers see what every cluster has from the first moment on.
+                // Readers see the objects that every cluster has only once they are durable.
                 server.store().sync().await.map_err(|e| Error::DataDirectory(path.clone(), Box::new(e)))?;
             }
             if self.metrics {
@@ -280,13 +289,13 @@ impl Builder {
     }
 }
 
-/// The name by which other API servers know this one.
+/// The common name of the front proxy's client certificate.
 const FRONT_PROXY: &str = "front-proxy-client";
 
 /// 2000-01-01T00:00:00Z.
 const MILLENNIUM: Timestamp = Timestamp::constant(946_684_800, 0);
 
-/// What tokens of service accounts are signed with: as secret and as lasting as the authority's key.
+/// Derives the key that signs service account tokens: as secret and as durable as the authority's key.
 fn signing_key(authority: &Authority) -> [u8; 32] {
     Sha256::new().chain_update("service account tokens").chain_update(authority.key()).finalize().into()
 }

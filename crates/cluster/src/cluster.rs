@@ -28,8 +28,10 @@ use crate::{
     user_service::UserService, webhooks::WebhookPolicy,
 };
 
-/// A running cluster. Cheap to clone. It runs until the last clone and the last of its clients are dropped, and then
-/// its workloads stop and its port is free again.
+/// A running cluster. Cheap to clone.
+///
+/// It runs until its last clone and the last of its clients are dropped. Then its workloads stop and its port is free
+/// again.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
@@ -39,21 +41,21 @@ pub struct Cluster {
 struct Inner {
     server: Server,
     environment: Arc<dyn Environment>,
-    /// The same, as a clock that can be set forward.
+    /// The same environment, as a clock that can be set forward.
     clock: Arc<SteppedEnvironment>,
     authority: Arc<Authority>,
     token: String,
     services: Services,
     api_servers: ApiServers,
     webhooks: WebhookPolicy,
-    /// Whether the metrics API was asked for.
+    /// Whether [`Builder::metrics`] is on.
     metrics: bool,
-    /// There when decisions are recorded.
+    /// Set if decisions are recorded.
     accesses: Option<Arc<AccessLog>>,
-    /// Where it listens.
+    /// Address of the listener, if there is one.
     address: Option<SocketAddr>,
     activity: Activity,
-    /// There when workloads run.
+    /// Set if workloads are simulated.
     workloads: Option<(Arc<Options>, LoopHandle)>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -67,7 +69,7 @@ impl Drop for Inner {
 }
 
 impl Cluster {
-    /// Starts a cluster with everything at its default: in the process, with workloads, one node, in real time.
+    /// Starts a cluster with the defaults: in-process, with workloads, one node, in real time.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -83,7 +85,7 @@ impl Cluster {
         Self::builder().start().await
     }
 
-    /// Starts to describe a cluster.
+    /// Returns a builder, to configure a cluster.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -101,13 +103,13 @@ impl Cluster {
         Builder::default()
     }
 
-    /// A client of the administrator, with `default` as its namespace.
+    /// Returns a client for the administrator, with the default namespace `default`.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client_as(User::admin())
     }
 
-    /// Returns a client of a user, with `default` as its namespace. RBAC decides what the user may do.
+    /// Returns a client for a user, with the default namespace `default`. RBAC applies to it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -132,19 +134,19 @@ impl Cluster {
         Arc::clone(&self.inner) as Arc<dyn Send + Sync>
     }
 
-    /// The API server.
+    /// Returns the API server.
     #[must_use]
     pub fn server(&self) -> &Server {
         &self.inner.server
     }
 
-    /// The source of the cluster's time and randomness: seeded if [`Builder::seed`] was said.
+    /// Returns the source of the cluster's time and randomness, which is seeded with [`Builder::seed`].
     #[must_use]
     pub fn environment(&self) -> &Arc<dyn Environment> {
         &self.inner.environment
     }
 
-    /// Sets the cluster's clock forward: what its controllers do at a time or after one is due then. Timers of clients stay.
+    /// Sets the cluster's clock forward. Its controllers' timers fire accordingly; clients' timers do not.
     ///
     /// ```
     /// # async fn example() -> Result<(), steersman_cluster::Error> {
@@ -161,36 +163,37 @@ impl Cluster {
         }
     }
 
-    /// By how much the cluster's clock has been set forward.
+    /// Returns how far the cluster's clock has been set forward.
     #[must_use]
     pub fn advanced(&self) -> Duration {
         self.inner.clock.stepped()
     }
 
-    /// The certificate of the authority that signs the cluster's certificates, in PEM.
+    /// Returns the CA certificate of the cluster, in PEM.
     #[must_use]
     pub fn root_certificate(&self) -> &str {
         self.inner.authority.certificate()
     }
 
-    /// Where the cluster listens, if it does.
+    /// Returns the address of the listener, if there is one.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.inner.address
     }
 
-    /// Since when no client is connected to a port of the cluster: none while one is. Clients in the process do not count.
+    /// Returns since when no client has been connected, or `None` while one is. In-process clients don't count.
     #[must_use]
     pub fn idle_since(&self) -> Option<Instant> {
         self.inner.activity.idle_since()
     }
 
-    /// Shows a certificate of another authority to the servers behind APIServices from now on, or none: its certificates and its
-    /// key in PEM. Default: one of the cluster's own front proxy authority, which
-    /// `kube-system/extension-apiserver-authentication` names.
+    /// Sets the client certificate for servers behind APIServices, from now on.
+    ///
+    /// It takes the certificate chain and the key in PEM; `None` means that no certificate is presented. Default: one
+    /// signed by the cluster's front proxy CA, which is published in `kube-system/extension-apiserver-authentication`.
     ///
     /// # Errors
-    /// Fails if they are not PEM.
+    /// Fails if chain or key are not valid PEM.
     pub fn set_proxy_certificate(&self, certificate: Option<(&str, &str)>) -> Result<(), Error> {
         let identity = certificate.map(|(chain, key)| ClientCertificate::from_pem(chain, key)).transpose()?;
         self.inner.api_servers.identify(identity);
@@ -201,7 +204,7 @@ impl Cluster {
         self.inner.activity.clone()
     }
 
-    /// A kubeconfig for the administrator.
+    /// Returns a kubeconfig for the administrator.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -215,16 +218,16 @@ impl Cluster {
     /// ```
     ///
     /// # Errors
-    /// Fails if the cluster does not listen.
+    /// Fails if the cluster has no listener.
     pub fn kubeconfig(&self) -> Result<String, Error> {
         let address = self.inner.address.ok_or(Error::NoListener)?;
         Ok(kubeconfig::render(address, self.root_certificate(), &self.inner.token))
     }
 
-    /// Returns a kubeconfig for a user, with a token that is valid as long as this cluster runs.
+    /// Returns a kubeconfig for a user, with a token that is valid while this cluster runs.
     ///
     /// # Errors
-    /// Fails if the cluster does not listen, or the token can't be drawn.
+    /// Fails if the cluster has no listener, or the token can't be generated.
     pub fn kubeconfig_as(&self, user: User) -> Result<String, Error> {
         let address = self.inner.address.ok_or(Error::NoListener)?;
         let token = draw_token()?;
@@ -232,7 +235,7 @@ impl Cluster {
         Ok(kubeconfig::render(address, self.root_certificate(), &token))
     }
 
-    /// A certificate by which the listener knows a user, who may be in a group, and its key, both in PEM.
+    /// Returns a client certificate for a user, optionally in a group, and its key, both in PEM.
     ///
     /// # Errors
     /// Fails if the certificate can't be made.
@@ -240,13 +243,15 @@ impl Cluster {
         self.inner.authority.client(user, group)
     }
 
-    /// Who asked for what, whether they got it, and how often. Empty unless [`Builder::record_access`] was said.
+    /// Returns the recorded authorization decisions: user, request, outcome and count.
+    ///
+    /// Empty without [`Builder::record_access`].
     #[must_use]
     pub fn accesses(&self) -> Vec<(Access, u64)> {
         self.inner.accesses.as_ref().map(|log| log.entries()).unwrap_or_default()
     }
 
-    /// What a user asked for and never got. Empty unless [`Builder::record_access`] was said.
+    /// Returns what a user requested and was never allowed. Empty without [`Builder::record_access`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -269,14 +274,15 @@ impl Cluster {
         self.inner.accesses.as_ref().map(|log| log.denied(user)).unwrap_or_default()
     }
 
-    /// Asks webhooks behind a service at an address from now on, by HTTPS with the certificates that their configuration
-    /// trusts, and the server of an APIService likewise. Without this, the service's annotation
-    /// `cluster.steersman.dev/address` says where.
+    /// Sets the address of the webhooks, or of the APIService's server, behind a service.
+    ///
+    /// Requests are sent there from now on over HTTPS, with the certificates that their configuration trusts. Without this,
+    /// the service's annotation `cluster.steersman.dev/address` is used.
     pub fn webhooks_at(&self, namespace: &str, service: &str, address: SocketAddr) {
         self.inner.services.at(namespace, service, address);
     }
 
-    /// Asks webhooks behind a service in the process from now on, and the server of an APIService likewise.
+    /// Handles requests for the webhooks, or the APIService, behind a service in the process from now on.
     pub fn webhooks_by<F, A>(&self, namespace: &str, service: &str, handler: F)
     where
         F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,
@@ -285,25 +291,28 @@ impl Cluster {
         self.inner.services.by(namespace, service, handler);
     }
 
-    /// Writes a kubeconfig for the administrator, readable by its owner alone.
+    /// Writes a kubeconfig for the administrator, readable only by its owner.
     ///
     /// # Errors
-    /// Fails if the cluster does not listen, or the file can't be written.
+    /// Fails if the cluster has no listener, or the file can't be written.
     pub fn write_kubeconfig(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let text = self.kubeconfig()?;
         kubeconfig::write(path, &text).map_err(|error| Error::Kubeconfig(path.to_owned(), error))
     }
 
-    /// How often a controller of the workloads panicked. The others went on, and what it was about is tried again.
+    /// Returns how often a controller of the workloads panicked.
+    ///
+    /// The others continued, and the object concerned was retried.
     #[must_use]
     pub fn controller_panics(&self) -> u64 {
         let control_loop = self.inner.workloads.as_ref().map(|(_, control_loop)| control_loop);
         control_loop.map_or(0, |control_loop| control_loop.panics.load(Ordering::Relaxed))
     }
 
-    /// Waits until the workloads have dealt with everything that was written so far, and with what they wrote
-    /// themselves, except for what waits for time to pass. Returns at once if no workloads run.
+    /// Waits until the workloads have reconciled everything written so far, including their own writes.
+    ///
+    /// Work that waits for time to pass is not awaited. Returns at once if workloads are not simulated.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -329,7 +338,7 @@ impl Cluster {
         let mut settled = control_loop.settled.subscribe();
         let target = self.inner.server.store().revision();
         control_loop.wake.notify_one();
-        // The sender lives as long as this cluster.
+        // The sender lives as long as this cluster, so waiting can't fail.
         let _ = settled.wait_for(|revision| *revision >= target).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Front proxies, which name in headers the users for whom they ask.
+//! Front proxies: trusted clients that pass the user of a request in headers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use steersman_apiserver::RequestHeaderAuthentication;
 
 use crate::{error::Error, pki, serving::certificates};
 
-/// Judges certificates of clients by their authorities.
+/// Verifies client certificates against a set of authorities.
 #[derive(Debug, Clone)]
 struct Authorities(Option<Arc<dyn ClientCertVerifier>>);
 
@@ -35,24 +35,24 @@ impl Authorities {
         Ok(Self(Some(verifier)))
     }
 
-    /// Whether one of them has signed a certificate.
+    /// Whether one of the authorities signed the certificate.
     fn trust(&self, certificate: &CertificateDer<'_>) -> bool {
         let verifier = self.0.as_ref();
         verifier.is_some_and(|it| it.verify_client_cert(certificate, &[], UnixTime::now()).is_ok())
     }
 }
 
-/// The front proxies of a port.
+/// Verifies the front proxies of a port and reads their headers.
 #[derive(Debug, Clone)]
 pub(crate) struct FrontProxies {
     authorities: Authorities,
-    /// Whose certificates name users themselves.
+    /// Authorities of certificates that identify users directly.
     clients: Authorities,
     settings: RequestHeaderAuthentication,
 }
 
 impl FrontProxies {
-    /// The front proxies of a port whose other clients have certificates of `clients`.
+    /// Returns the front proxies of a port whose other clients have certificates signed by `clients`.
     pub(crate) fn new(
         settings: &RequestHeaderAuthentication,
         clients: Vec<CertificateDer<'static>>,
@@ -61,26 +61,26 @@ impl FrontProxies {
         Ok(Self { authorities, clients: Authorities::new(clients)?, settings: settings.clone() })
     }
 
-    /// The authorities of front proxies.
+    /// Returns the authorities of front proxies.
     pub(crate) fn authorities(
         settings: &RequestHeaderAuthentication,
     ) -> Result<Vec<CertificateDer<'static>>, Error> {
         certificates("the front proxies' authorities", &settings.authorities)
     }
 
-    /// Whether a certificate names a user: that of a front proxy does not.
+    /// Whether a certificate identifies a user directly, rather than a front proxy.
     pub(crate) fn name_client(&self, certificate: &CertificateDer<'_>) -> bool {
         self.clients.trust(certificate)
     }
 
-    /// Whether a certificate is that of a front proxy.
+    /// Whether a certificate belongs to a front proxy: signed by their authorities, with an allowed name.
     pub(crate) fn include(&self, certificate: &CertificateDer<'_>) -> bool {
         let names = &self.settings.allowed_names;
         self.authorities.trust(certificate)
             && (names.is_empty() || pki::user(certificate).is_some_and(|user| names.contains(&user.name)))
     }
 
-    /// The user whom a front proxy names. The headers that say so are removed.
+    /// Returns the user in a front proxy's headers, and removes these headers.
     pub(crate) fn user(&self, headers: &mut HeaderMap) -> Option<User> {
         let settings = &self.settings;
         let first = |names: &[String]| {

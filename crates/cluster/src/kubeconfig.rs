@@ -1,10 +1,10 @@
-//! The file by which clients find a cluster.
+//! The kubeconfig of a cluster.
 
 use std::{fs, io, io::Write as _, net::SocketAddr, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// The text of a kubeconfig for a user with a token.
+/// Renders a kubeconfig for a user with a bearer token.
 pub(crate) fn render(address: SocketAddr, certificate: &str, token: &str) -> String {
     let authority = STANDARD.encode(certificate);
     format!(

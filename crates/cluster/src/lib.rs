@@ -1,5 +1,6 @@
-//! An embedded Kubernetes cluster: the API server with nodes and workloads that behave as the real ones do, without
-//! running anything.
+//! An embedded Kubernetes cluster: the API server with simulated nodes and workloads.
+//!
+//! They behave as the real ones do, without running anything.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -16,60 +17,62 @@
 //! # }
 //! ```
 //!
-//! # Ordering failures
+//! # Injecting failures
 //!
-//! Annotations on a pod say what becomes of it:
+//! Annotations on a pod control its simulation:
 //!
 //! | annotation | value | effect |
 //! | --- | --- | --- |
-//! | `cluster.steersman.dev/fail` | `image-pull` | `ErrImagePull` and `ImagePullBackOff` in turn |
+//! | `cluster.steersman.dev/fail` | `image-pull` | the containers alternate between `ErrImagePull` and `ImagePullBackOff` |
 //! | | `config-error` | `CreateContainerConfigError` |
-//! | | `crash-loop` | the containers end again and again, `CrashLoopBackOff` in between |
-//! | | `never-ready` | the containers run and are not ready |
+//! | | `crash-loop` | the containers exit again and again, with `CrashLoopBackOff` in between |
+//! | | `never-ready` | the containers run but never become ready |
 //! | `cluster.steersman.dev/container` | a name | only this container fails |
-//! | `cluster.steersman.dev/start-delay` | `5s` | time until the containers start |
-//! | `cluster.steersman.dev/run-for` | `10s`, `forever` | time until the containers end |
-//! | `cluster.steersman.dev/exit-code` | `1` | how they end |
-//! | `cluster.steersman.dev/logs` | text | what `kubectl logs` shows |
-//! | `cluster.steersman.dev/stop-delay` | `5s` | time that a deleted pod takes to end |
+//! | `cluster.steersman.dev/start-delay` | `5s` | delay before the containers start |
+//! | `cluster.steersman.dev/run-for` | `10s`, `forever` | time after which the containers exit |
+//! | `cluster.steersman.dev/exit-code` | `1` | the containers' exit code |
+//! | `cluster.steersman.dev/logs` | any string | the output of `kubectl logs` |
+//! | `cluster.steersman.dev/stop-delay` | `5s` | time that a deleted pod takes to terminate |
 //!
-//! Containers with an image that [`Builder::missing_image`] names wait for it for ever, in whichever pod they are.
+//! Images registered with [`Builder::missing_image`] can't be pulled: containers that use them never start, in any pod.
 //!
-//! Without such an order, programs whose whole work is known do it: `true`, `false`, `sleep`, `exit` in a shell, and the
-//! image that pauses. A container of a pod's start that fails, or has not ended, keeps the others waiting.
+//! Without these annotations, programs with a predictable outcome are simulated: `true`, `false`, `sleep`, `exit` in a
+//! shell, and the `pause` image. An init container that fails, or is still running, blocks the containers after it.
 //!
-//! The annotation `cluster.steersman.dev/address` on a service says at which address its webhooks answer, or the server of an
-//! APIService, such as `127.0.0.1:9443` for an operator that runs beside the cluster. Without it nothing answers behind a
-//! service: [`Builder::webhooks`] says what becomes of writes then.
+//! The annotation `cluster.steersman.dev/address` on a service is the address of the server behind it, for webhooks and
+//! APIServices, such as `127.0.0.1:9443` for an operator that runs on the same machine as the cluster. A service without it
+//! has no server, and [`Builder::webhooks`] decides whether writes that need its webhooks fail.
 //!
-//! A node with `cluster.steersman.dev/lost: "true"` is no longer heard of. A node has the room that its status says:
-//! pods wait for it, or take that of pods with a lower priority.
+//! A node with the annotation `cluster.steersman.dev/lost: "true"` becomes unreachable: its lease is no longer renewed. A
+//! node's capacity is what its status says: pods that don't fit stay pending, or preempt pods of lower priority.
 //!
 //! # Metrics
 //!
-//! With [`Builder::metrics`], or with metrics-server installed by its manifests or its chart, the cluster has the API
-//! `metrics.k8s.io`, by which `kubectl top` shows what pods and nodes use, and autoscalers scale. A running container uses half
-//! of its requests, or 1m and 8Mi without requests. Annotations of a pod say otherwise, or else those of what controls it (of a
-//! Deployment too, which passes them on to its ReplicaSets without a rollout):
+//! With [`Builder::metrics`], or with metrics-server installed by its manifests or its chart, the cluster serves
+//! `metrics.k8s.io`: `kubectl top` shows the usage of pods and nodes, and HorizontalPodAutoscalers scale by it. By default
+//! a running container uses half of its requests, or 1m and 8Mi without requests. Annotations on the pod override this, or
+//! else annotations on its controller (also on a Deployment, which copies them to its ReplicaSets without a rollout):
 //!
 //! | annotation | value | effect |
 //! | --- | --- | --- |
-//! | `cluster.steersman.dev/cpu-usage` | `450m` | processors that each pod uses, spread over its containers |
-//! | | `90%` | share of the requests that is used |
-//! | `cluster.steersman.dev/memory-usage` | `64Mi`, `90%` | the same for memory |
+//! | `cluster.steersman.dev/cpu-usage` | `450m` | CPU usage of each pod, divided among its containers |
+//! | | `90%` | CPU usage as a share of the requests |
+//! | `cluster.steersman.dev/memory-usage` | `64Mi`, `90%` | memory usage, likewise |
 //!
-//! A value that can't be read is ignored with a warning to clients and in the log. An autoscaler is evaluated when it changes and
-//! every 15 seconds. Processors of a pod count 10 seconds after it became ready. There are no custom and external metrics.
+//! An invalid value is ignored, with a warning to clients and in the log. A HorizontalPodAutoscaler is evaluated when it
+//! changes and every 15 seconds. The CPU usage of a pod counts from 10 seconds after it became ready. There are no custom
+//! or external metrics.
 //!
 //! # Limits
 //!
-//! Controllers make no more pods in a namespace of which 500 wait for a node, and go on when one of them has it. One turn
-//! makes at most 500 writes, as with the real controllers, so that objects take turns. Events expire after an hour.
+//! Controllers create no more pods in a namespace while 500 of its pods are unscheduled, and resume when one of them is
+//! bound. One reconcile makes at most 500 writes, as with the real controllers, so that no object delays the others. Events
+//! expire after an hour.
 //!
 //! # Speed
 //!
-//! A write is trees of small values made and dropped again. A program that writes tens of thousands of objects does so in
-//! about two thirds of the time with an allocator for that, such as the crate `mimalloc`, as its `#[global_allocator]`.
+//! Writes allocate and free many small values. A program that writes tens of thousands of objects takes about two thirds of
+//! the time with an allocator made for that, such as the crate `mimalloc`, as its `#[global_allocator]`.
 
 mod activity;
 mod annotations;

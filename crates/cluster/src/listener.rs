@@ -1,4 +1,4 @@
-//! The API behind TLS on a port.
+//! The HTTPS listener of the API server.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -26,22 +26,22 @@ use crate::{
     user_service::UserService,
 };
 
-/// The header with the id of a request.
+/// The header with a request's audit ID.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// A port that is open, not yet answered on.
+/// An open port that does not accept connections yet.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: TcpListener,
     config: Arc<ServerConfig>,
     pub(crate) address: SocketAddr,
-    /// Whether requests without credentials are answered.
+    /// Whether requests without credentials are served, as `system:anonymous`.
     anonymous: bool,
     proxies: Option<FrontProxies>,
 }
 
 impl Listener {
-    /// Opens a port with a certificate of the cluster's authority, which also vouches for users.
+    /// Opens a port with a serving certificate of the cluster's CA, which also signs client certificates.
     pub(crate) async fn bind(address: SocketAddr, authority: &Authority) -> Result<Self, Error> {
         let (socket, address) = open(address).await?;
         let (chain, key) = authority.server(&[
@@ -58,7 +58,7 @@ impl Listener {
         Ok(Self { socket, config, address, anonymous: true, proxies: None })
     }
 
-    /// Opens a port with certificates that are given.
+    /// Opens a port with the given certificates.
     pub(crate) async fn bind_with(serving: &Serving) -> Result<Self, Error> {
         let (socket, address) = open(serving.address).await?;
         let mut authorities = serving.authorities()?;
@@ -71,7 +71,7 @@ impl Listener {
         Ok(Self { socket, config, address, anonymous: serving.anonymous, proxies })
     }
 
-    /// Answers until it is dropped, and then no longer.
+    /// Serves until the future is dropped.
     pub(crate) async fn serve(self, service: Service, activity: Activity) {
         let Self { socket, config, anonymous, proxies, .. } = self;
         let server = steersman_listener::Listener::new(socket).tls(config);
@@ -115,13 +115,13 @@ impl Listener {
     }
 }
 
-/// The id of a request: the one that the client gave it, or a random one.
+/// Returns the audit ID of a request: the client's own, or a random one.
 fn audit_id(headers: &HeaderMap) -> Option<HeaderValue> {
     const MAX_LENGTH: usize = 64;
     if let Some(given) = headers.get(AUDIT_ID).filter(|id| !id.is_empty() && id.len() <= MAX_LENGTH) {
         return Some(given.clone());
     }
-    // It has to be unique, not secret: no call of the system for it.
+    // It must be unique, not secret, so no system call for randomness is needed.
     let id = uuid::Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid();
     HeaderValue::from_str(id.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer())).ok()
 }
@@ -133,7 +133,7 @@ async fn open(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
     Ok((socket, address))
 }
 
-/// TLS with a certificate, and users whose certificates lead to one of the authorities.
+/// Builds a TLS configuration that accepts client certificates signed by the given authorities.
 fn tls(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -166,7 +166,7 @@ fn unauthorized() -> Response<Body> {
     json_response(error.code, Body::whole(error.to_value().to_string()))
 }
 
-/// Sends the events of a watch over a WebSocket if the client asked for one; other answers stay as they are.
+/// Sends a watch over a WebSocket if the client requested one. Other responses are returned unchanged.
 fn over_websocket(
     handshake: Option<Result<Handshake, StatusCode>>,
     answer: Response<Body>,

@@ -1,56 +1,56 @@
-//! What a cluster does, and how.
+//! Options of the simulated workloads.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::pki::Authority;
 
-/// A part of the simulated workloads. Each can be left out, for instance so that the real program takes its place.
+/// A part of the simulated workloads. Each can be disabled, for instance to run the real program instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Part {
-    /// Deletes what lost its owners, and carries out foreground deletion and orphaning.
+    /// Deletes objects whose owners are gone, and carries out foreground deletion and orphaning.
     GarbageCollection,
-    /// Empties namespaces that are deleted.
+    /// Deletes the content of terminating namespaces.
     Namespaces,
-    /// Makes the `default` service account and the `kube-root-ca.crt` of each namespace.
+    /// Creates the `default` ServiceAccount and the `kube-root-ca.crt` ConfigMap of each namespace.
     ServiceAccounts,
-    /// Gathers the rules of cluster roles such as `admin` from others.
+    /// Aggregates the rules of other ClusterRoles into `admin` and the like.
     ClusterRoles,
-    /// Keeps nodes with their conditions and leases.
+    /// Creates the nodes, and keeps their conditions and leases up to date.
     Nodes,
-    /// Puts pods onto nodes.
+    /// Binds pods to nodes.
     Scheduler,
-    /// Takes pods through their phases.
+    /// Takes pods through their phases, as the kubelet does.
     Pods,
-    /// Rolls deployments out.
+    /// Rolls out Deployments.
     Deployments,
-    /// Keeps the pods of replica sets.
+    /// Keeps the pods of ReplicaSets.
     ReplicaSets,
-    /// Keeps the pods of stateful sets.
+    /// Keeps the pods of StatefulSets.
     StatefulSets,
-    /// Keeps the endpoints of services.
+    /// Keeps the EndpointSlices and Endpoints of Services.
     Endpoints,
-    /// Runs jobs.
+    /// Runs Jobs.
     Jobs,
-    /// Starts jobs on time.
+    /// Creates the Jobs of CronJobs on schedule.
     CronJobs,
-    /// Keeps the pods of replication controllers.
+    /// Keeps the pods of ReplicationControllers.
     ReplicationControllers,
-    /// Keeps a pod of each daemon set on each node.
+    /// Keeps a pod of each DaemonSet on each eligible node.
     DaemonSets,
-    /// Makes a default storage class, and binds claims to volumes.
+    /// Creates a default StorageClass, and binds and provisions PersistentVolumes.
     Volumes,
-    /// Counts which pods may be disrupted.
+    /// Computes the allowed disruptions of PodDisruptionBudgets.
     DisruptionBudgets,
-    /// Scales the targets of autoscalers.
+    /// Scales the targets of HorizontalPodAutoscalers.
     Autoscalers,
-    /// Counts what quotas limit.
+    /// Keeps the status of ResourceQuotas up to date.
     Quotas,
-    /// Signs certificates for requests that are approved.
+    /// Signs approved CertificateSigningRequests.
     Certificates,
-    /// Says which generation of a validating admission policy has been looked at.
+    /// Keeps the `observedGeneration` of ValidatingAdmissionPolicies up to date.
     AdmissionPolicies,
-    /// Writes events.
+    /// Records events.
     Events,
 }
 
@@ -82,7 +82,7 @@ impl Part {
     ];
 }
 
-/// What the workloads go by.
+/// The options of the workloads.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) parts: BTreeSet<Part>,
@@ -94,7 +94,7 @@ pub(crate) struct Options {
     pub(crate) pod_stop_delay: Duration,
     /// Images that cannot be pulled.
     pub(crate) missing_images: BTreeSet<String>,
-    /// The authority that signs certificates, and whose own `kube-root-ca.crt` shows.
+    /// The authority that signs certificates. Its own certificate is published in `kube-root-ca.crt`.
     pub(crate) authority: Arc<Authority>,
 }
 

@@ -10,7 +10,7 @@ use steersman_api::user::User;
 
 use crate::error::Error;
 
-/// The authority that signs every certificate of a cluster.
+/// The certificate authority of a cluster.
 #[derive(Debug)]
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -18,12 +18,12 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// Makes a new authority.
+    /// Generates a new authority.
     pub(crate) fn generate() -> Result<Self, Error> {
         Self::named(CLUSTER)
     }
 
-    /// Makes the authority of front proxies, which is another one: its certificates vouch for what proxies say of users.
+    /// Generates the authority of front proxies. It is separate: its certificates are trusted to name any user.
     pub(crate) fn front_proxy() -> Result<Self, Error> {
         Self::named("front-proxy-ca")
     }
@@ -35,25 +35,25 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// The authority that made this certificate, from it and its key in PEM.
+    /// Restores an authority from its certificate and key, in PEM.
     #[cfg(feature = "data-dir")]
     pub(crate) fn restore(certificate: String, key: &str) -> Result<Self, Error> {
         Ok(Self { issuer: Issuer::new(params(CLUSTER), KeyPair::from_pem(key)?), certificate })
     }
 
-    /// The authority's key in PEM.
+    /// Returns the authority's key in PEM.
     pub(crate) fn key(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 
-    /// A certificate for a server with these names and addresses, and its key in PKCS #8.
+    /// Returns a serving certificate for DNS names and IP addresses, and its key in PKCS #8.
     pub(crate) fn server(&self, names: &[String]) -> Result<(Vec<CertificateDer<'static>>, Vec<u8>), Error> {
         let key = KeyPair::generate()?;
         let certificate = self.sign_server(names, &key)?;
         Ok((vec![certificate.der().clone()], key.serialize_der()))
     }
 
-    /// The same in PEM, the authority's certificate behind the server's.
+    /// Returns a serving certificate chain, which ends with the authority's, and its key, both in PEM.
     pub(crate) fn server_pem(&self, names: &[String]) -> Result<(String, String), Error> {
         let key = KeyPair::generate()?;
         let certificate = self.sign_server(names, &key)?;
@@ -68,7 +68,7 @@ impl Authority {
         Ok(params.signed_by(key, &self.issuer)?)
     }
 
-    /// A certificate by which a user is known, and its key, both in PEM.
+    /// Returns a client certificate for a user, optionally in a group, and its key, both in PEM.
     pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Result<(String, String), Error> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -83,27 +83,27 @@ impl Authority {
         Ok((certificate.pem(), key.serialize_pem()))
     }
 
-    /// The key by which the authority signs.
+    /// Returns the authority's signing key.
     pub(crate) fn signing_key(&self) -> &KeyPair {
         self.issuer.key()
     }
 
-    /// The authority's certificate in DER.
+    /// Returns the authority's certificate in DER.
     pub(crate) fn der(&self) -> Result<CertificateDer<'static>, Error> {
         CertificateDer::from_pem_slice(self.certificate.as_bytes())
             .map_err(|error| rustls::Error::General(error.to_string()).into())
     }
 
-    /// The authority's certificate in PEM.
+    /// Returns the authority's certificate in PEM.
     pub(crate) fn certificate(&self) -> &str {
         &self.certificate
     }
 }
 
-/// The name of a cluster's authority.
+/// Common name of a cluster's authority.
 const CLUSTER: &str = "kubernetes";
 
-/// What an authority says of itself.
+/// Returns the parameters of an authority's own certificate.
 fn params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -113,9 +113,9 @@ fn params(name: &str) -> CertificateParams {
     params
 }
 
-/// The user whom a verified certificate names: the common name, and the organisations as groups.
+/// Returns the user of a verified certificate: its common name, with the organisations as groups.
 ///
-/// Read by hand, since all that is wanted of the certificate is its subject.
+/// Parsed by hand, since only the subject is needed.
 pub(crate) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, content) = certificate_subject(certificate)?;
     let (name, groups) = subject(content);
@@ -126,7 +126,7 @@ pub(crate) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
     Some(user)
 }
 
-/// The subject of a certificate, as it is written in it.
+/// Returns the subject of a certificate as a DER element: its tag and its content.
 pub(crate) fn certificate_subject<'a>(certificate: &'a CertificateDer<'_>) -> Option<(u8, &'a [u8])> {
     const SEQUENCE: u8 = 0x30;
     const VERSION: u8 = 0xa0;
@@ -143,7 +143,7 @@ pub(crate) fn certificate_subject<'a>(certificate: &'a CertificateDer<'_>) -> Op
     Some(field)
 }
 
-/// The common name and the organisations of a subject.
+/// Returns the common name and the organisations of a subject.
 pub(crate) fn subject(content: &[u8]) -> (Option<&str>, Vec<&str>) {
     const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
     const ORGANISATION: &[u8] = &[0x55, 0x04, 0x0a];
@@ -163,7 +163,7 @@ pub(crate) fn subject(content: &[u8]) -> (Option<&str>, Vec<&str>) {
     (name, organisations)
 }
 
-/// Reads one element of DER after the other: its tag and its content.
+/// Iterates over DER elements: the tag and the content of each.
 pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Der<'a> {

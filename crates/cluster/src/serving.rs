@@ -1,4 +1,4 @@
-//! Further ports of a running cluster.
+//! Additional ports of a running cluster.
 
 use std::net::SocketAddr;
 
@@ -9,20 +9,20 @@ use tokio::task::JoinHandle;
 
 use crate::{cluster::Cluster, error::Error, listener::Listener, pki::Authority};
 
-/// A further port of a cluster, with certificates of its own: an API server beside others on the same data.
+/// An additional port of a cluster with its own certificates, like another API server on the same data.
 #[derive(Debug, Clone)]
 pub struct Serving {
-    /// Address to listen on, any free port if that is zero.
+    /// Address to listen on; port 0 takes any free port.
     pub address: SocketAddr,
-    /// The server's certificate and those that lead to its authority, in PEM.
+    /// The serving certificate and its chain, in PEM.
     pub certificates: String,
     /// The key of the server's certificate, in PEM.
     pub key: String,
-    /// The authorities, in PEM, whose certificates name users. Empty: users have no certificates.
+    /// The authorities of client certificates, in PEM. Empty: client certificates identify no users.
     pub client_authorities: String,
-    /// Whether requests without credentials are answered, as those of `system:anonymous`.
+    /// Whether requests without credentials are served, as `system:anonymous`.
     pub anonymous: bool,
-    /// How front proxies name the users for whom they ask. None: there are no front proxies.
+    /// The headers in which front proxies pass the user of a request. `None`: there are no front proxies.
     pub request_headers: Option<RequestHeaderAuthentication>,
 }
 
@@ -41,7 +41,7 @@ impl Serving {
     }
 }
 
-/// The certificates in a text.
+/// Parses the certificates in a PEM string.
 pub(crate) fn certificates(what: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
@@ -52,7 +52,7 @@ fn malformed(what: &str, error: &dyn std::fmt::Display) -> Error {
     rustls::Error::General(format!("{what}: {error}")).into()
 }
 
-/// A further port that is open until this is dropped.
+/// An open additional port, which is closed when this is dropped.
 #[derive(Debug)]
 pub struct Served {
     address: SocketAddr,
@@ -60,7 +60,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// The address that it listens on.
+    /// Returns the address of the port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -68,10 +68,10 @@ impl Served {
 }
 
 impl Served {
-    /// Closes the port, which is free when this returns.
+    /// Closes the port, which is free once this returns.
     pub async fn close(mut self) {
         self.task.abort();
-        // It ends by being cancelled.
+        // The result is a cancellation error, as expected.
         let _ = (&mut self.task).await;
     }
 }
@@ -83,11 +83,13 @@ impl Drop for Served {
 }
 
 impl Cluster {
-    /// Opens a further port, which is closed when the result is dropped. How it authenticates clients is what
-    /// `kube-system/extension-apiserver-authentication` says from then on.
+    /// Opens an additional port, which is closed when the result is dropped.
+    ///
+    /// Its client authorities and front proxy settings are then published in
+    /// `kube-system/extension-apiserver-authentication`.
     ///
     /// # Errors
-    /// Fails if the port can't be opened, or certificates and key are not PEM or do not fit together.
+    /// Fails if the port can't be opened, or if the certificates and the key are not valid PEM or don't match.
     pub fn serve<'a>(&'a self, serving: &'a Serving) -> BoxFuture<'a, Result<Served, Error>> {
         Box::pin(async move {
             let listener = Listener::bind_with(serving).await?;
@@ -102,7 +104,9 @@ impl Cluster {
     }
 }
 
-/// A certificate that a new authority has signed for a server with these names and addresses, and its key, both in PEM.
+/// Returns a serving certificate chain, signed by a new authority, and its key, both in PEM.
+///
+/// The certificate is valid for the given names and IP addresses.
 ///
 /// # Errors
 /// Fails if the certificate can't be made.

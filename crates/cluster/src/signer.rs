@@ -1,7 +1,7 @@
-//! Certificates for signing requests (PKCS #10), as the built-in signers of a cluster make them.
+//! Signs certificate signing requests (PKCS #10), as the built-in signers of a cluster do.
 //!
-//! Written out by hand, since the subject, with as many organisations as the request has, and the alternative names are taken
-//! over as they are.
+//! The DER is written by hand, since the subject, with all its organisations, and the alternative names are copied verbatim
+//! from the request.
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::SigningKey as _;
@@ -18,7 +18,7 @@ const OCTET_STRING: u8 = 0x04;
 const OBJECT_ID: u8 = 0x06;
 const SEQUENCE: u8 = 0x30;
 const TRUE: &[u8] = &[0x01, 0x01, 0xff];
-/// `ecdsa-with-SHA256`, by which authorities sign.
+/// `ecdsa-with-SHA256`, the authorities' signature algorithm.
 const ECDSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 /// `extensionRequest`.
 const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
@@ -26,15 +26,15 @@ const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
-/// A certificate is valid from a moment before it is signed on: clocks differ.
+/// Certificates are valid from a few minutes before they are signed, because clocks differ.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 
-/// What a request asks for.
+/// A parsed certificate signing request.
 #[derive(Debug)]
 pub(crate) struct SigningRequest {
     subject: Vec<u8>,
     public_key: Vec<u8>,
-    /// The extension with alternative names, if there is one.
+    /// The subjectAltName extension, if there is one.
     alternative_names: Option<Vec<u8>>,
     /// The common name of the subject.
     pub(crate) common_name: String,
@@ -43,7 +43,7 @@ pub(crate) struct SigningRequest {
 }
 
 impl SigningRequest {
-    /// Reads a request from PEM; nothing if it is none.
+    /// Parses a PEM request. Returns `None` if it is invalid.
     pub(crate) fn from_pem(pem: &[u8]) -> Option<Self> {
         let der = CertificateSigningRequestDer::from_pem_slice(pem).ok()?;
         let request = Der(der.as_ref()).next().filter(|(tag, _)| *tag == SEQUENCE)?.1;
@@ -60,12 +60,12 @@ impl SigningRequest {
         })
     }
 
-    /// Whether it asks for other names than the subject's.
+    /// Whether the request has subject alternative names.
     pub(crate) fn has_alternative_names(&self) -> bool {
         self.alternative_names.is_some()
     }
 
-    /// The certificate in PEM, signed by an authority for these usages and this time.
+    /// Returns a certificate in PEM, signed by an authority for the given usages and lifetime.
     pub(crate) fn sign(
         &self,
         authority: &Authority,
@@ -82,7 +82,7 @@ impl SigningRequest {
         let from = now.checked_sub(BACKDATE).unwrap_or(now);
         let until = now.checked_add(lifetime).unwrap_or(Timestamp::MAX);
         let mut number = serial.to_be_bytes().to_vec();
-        // A positive number, which is not zero.
+        // Makes the number positive and nonzero.
         number[0] = number[0] & 0x7f | 0x40;
         let mut extensions = vec![extension(KEY_USAGE, true, &key_usage(usages))];
         let purposes = purposes(usages);
@@ -112,7 +112,7 @@ impl SigningRequest {
     }
 }
 
-/// An element of DER.
+/// Encodes a DER element.
 fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
     match u8::try_from(content.len()) {
@@ -137,7 +137,7 @@ fn extension(id: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
     tlv(SEQUENCE, &content)
 }
 
-/// The extension with alternative names among the attributes of a request.
+/// Returns the subjectAltName extension among the attributes of a request.
 fn alternative_names(attributes: &[u8]) -> Option<Vec<u8>> {
     for (_, attribute) in Der(attributes) {
         let mut attribute = Der(attribute);
@@ -156,7 +156,7 @@ fn alternative_names(attributes: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// The bits of the key usages among these, the first of which is the highest.
+/// Returns the bits of the key usages among the given usages, most significant bit first.
 fn key_usage(usages: &[String]) -> Vec<u8> {
     let bits = usages.iter().filter_map(|usage| {
         Some(match usage.as_str() {
@@ -178,7 +178,7 @@ fn key_usage(usages: &[String]) -> Vec<u8> {
     tlv(BIT_STRING, &[u8::try_from(byte.trailing_zeros()).unwrap_or_default(), byte])
 }
 
-/// The purposes among these usages, written out.
+/// Returns the encoded extended key usages among the given usages.
 fn purposes(usages: &[String]) -> Vec<u8> {
     let number = |usage: &String| {
         Some(match usage.as_str() {
@@ -196,7 +196,7 @@ fn purposes(usages: &[String]) -> Vec<u8> {
     numbers.into_iter().flat_map(id).collect()
 }
 
-/// A moment: with two digits of the year until 2049.
+/// Encodes a time: with a two-digit year until 2049, as X.509 requires.
 fn time(at: Timestamp) -> Vec<u8> {
     let year: i32 = at.strftime("%Y").to_string().parse().unwrap_or_default();
     if year < 2050 {

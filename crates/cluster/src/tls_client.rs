@@ -1,4 +1,4 @@
-//! TLS connections to what is outside: webhooks and other API servers.
+//! TLS connections to servers outside the cluster: webhooks and other API servers.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::error::Error;
 
-/// Time that a connection may take to open, which is that of Go's default transport.
+/// Timeout for opening a connection: the default of Go's transport.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A certificate and its key, by which the server of a connection knows its client.
+/// A client certificate and its key.
 #[derive(Debug)]
 pub(crate) struct ClientCertificate {
     chain: Vec<CertificateDer<'static>>,
@@ -32,7 +32,7 @@ pub(crate) struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Reads certificates and key from PEM.
+    /// Parses a certificate chain and a key from PEM.
     pub(crate) fn from_pem(certificates: &str, key: &str) -> Result<Self, Error> {
         let malformed = |error: rustls::pki_types::pem::Error| {
             Error::from(rustls::Error::General(format!("the client certificate: {error}")))
@@ -45,27 +45,27 @@ impl ClientCertificate {
     }
 }
 
-/// Whom a connection is to reach, and as whom.
+/// The expected identity of a server, and the client's own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TlsPeer<'a> {
-    /// The name that the server's certificate must have.
+    /// The name that the server's certificate must be valid for.
     pub(crate) name: &'a str,
-    /// The certificates in PEM that it must lead to.
+    /// The authorities that the server's certificate must be signed by, in PEM.
     pub(crate) ca_bundle: &'a [u8],
-    /// Whether any certificate will do.
+    /// Whether any certificate is accepted.
     pub(crate) insecure: bool,
-    /// The certificate to show.
+    /// The client certificate to present.
     pub(crate) identity: Option<&'a ClientCertificate>,
 }
 
-/// Opens a connection to `address`, which is called `shown` if that fails.
+/// Opens a connection to `address`, which error messages call `shown`.
 ///
 /// # Errors
-/// Why there is no connection, as Go words it.
+/// Fails with Go's wording of the reason.
 pub(crate) async fn dial(address: impl ToSocketAddrs, shown: &str) -> Result<TcpStream, String> {
     let why = match timeout(DIAL_TIMEOUT, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => {
-            // Small messages are not held back; one that can't be hurried arrives all the same.
+            // Don't delay small messages. A failure to set this is harmless.
             let _ = stream.set_nodelay(true);
             return Ok(stream);
         }
@@ -78,10 +78,10 @@ pub(crate) async fn dial(address: impl ToSocketAddrs, shown: &str) -> Result<Tcp
     Err(format!("dial tcp {shown}: {why}"))
 }
 
-/// Makes a connection speak TLS, with HTTP/1.1 on top.
+/// Starts TLS on a connection, to be used with HTTP/1.1.
 ///
 /// # Errors
-/// Why the server is not trusted, as Go words it.
+/// Fails with Go's wording of why the server is not trusted.
 pub(crate) async fn secure(stream: TcpStream, peer: TlsPeer<'_>) -> Result<TlsStream<TcpStream>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Verifier::new(peer.ca_bundle, peer.insecure, Arc::clone(&provider))?;
@@ -101,8 +101,10 @@ pub(crate) async fn secure(stream: TcpStream, peer: TlsPeer<'_>) -> Result<TlsSt
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| distrust(&error))
 }
 
-/// Trusts a bundle of certificates, and also servers that show one of them themselves: certificates that sign
-/// themselves are common among webhooks, and Go trusts them, where the verifier of rustls takes no authority for a server.
+/// Verifies servers by a CA bundle, and also accepts a server certificate that is in the bundle.
+///
+/// Self-signed certificates are common among webhooks. Go accepts them, whereas rustls' verifier does not accept a CA
+/// certificate as a server's.
 #[derive(Debug)]
 struct Verifier {
     bundle: Vec<CertificateDer<'static>>,
@@ -167,11 +169,11 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Why a certificate is not trusted, as Go words it.
+/// Returns Go's wording of why a certificate is not trusted.
 fn distrust(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let why = match inner {
-        // An authority of the same name with another key is another one.
+        // An authority with the same name but another key is a different one.
         Some(rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         )) => "certificate signed by unknown authority".to_owned(),

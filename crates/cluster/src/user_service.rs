@@ -1,4 +1,4 @@
-//! The API server as an in-process service, authenticated as one user.
+//! The API server as an in-process service for one user.
 
 use std::{
     fmt,
@@ -11,13 +11,13 @@ use steersman_api::user::User;
 use steersman_apiserver::{Service, Unrestricted};
 use tower_service::Service as Tower;
 
-/// The API server, called as one user, or as the user that the requests' credentials name.
+/// The API server, called as a fixed user or as the user of the requests' credentials.
 #[derive(Clone)]
 pub(crate) struct UserService {
     inner: Service,
     user: Option<User>,
     unrestricted: bool,
-    /// What lives as long as the client.
+    /// Kept alive for as long as the client.
     _alive: Option<Arc<dyn Send + Sync>>,
 }
 
@@ -26,17 +26,17 @@ impl UserService {
         Self { inner, user: Some(user), unrestricted: false, _alive: alive }
     }
 
-    /// Asked by a user if one is known already.
+    /// Makes requests as `user`, or without one as the user of their credentials.
     pub(crate) fn maybe(inner: Service, user: Option<User>) -> Self {
         Self { inner, user, unrestricted: false, _alive: None }
     }
 
-    /// Asked by a part of the control plane, which may do everything.
+    /// Makes requests as a component of the control plane, without authorization.
     pub(crate) fn unrestricted(inner: Service, user: User) -> Self {
         Self { inner, user: Some(user), unrestricted: true, _alive: None }
     }
 
-    /// The API server, called as the user that the requests' credentials name.
+    /// Returns the API server without a fixed user: requests are made as the user of their credentials.
     pub(crate) fn inner(&self) -> Service {
         self.inner.clone()
     }

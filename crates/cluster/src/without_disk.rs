@@ -1,4 +1,4 @@
-//! Without the feature `data-dir` nothing is kept, and a cluster with a data directory does not start.
+//! Replaces `disk` without the feature `data-dir`: a cluster with a data directory does not start.
 
 use std::path::Path;
 

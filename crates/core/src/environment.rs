@@ -1,4 +1,4 @@
-//! Time and randomness, handed in so that a run can be replayed.
+//! Time and randomness, injected so that a run can be replayed.
 
 use std::{
     fmt,
@@ -25,7 +25,7 @@ pub trait Environment: Send + Sync + fmt::Debug {
     /// The current time.
     fn now(&self) -> Timestamp;
 
-    /// The next random number.
+    /// Returns the next random number.
     fn random(&self) -> u64;
 }
 
@@ -53,7 +53,7 @@ impl Environment for SystemEnvironment {
     }
 }
 
-/// Another environment with a clock that can be set forward.
+/// Wraps another environment with a clock that can be set forward.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -70,7 +70,7 @@ pub struct SteppedEnvironment {
 }
 
 impl SteppedEnvironment {
-    /// Begins with the clock of another environment.
+    /// Creates a clock that starts at the time of `inner`.
     pub fn new(inner: Arc<dyn Environment>) -> Self {
         Self { inner, nanoseconds: AtomicU64::new(0) }
     }
@@ -79,11 +79,11 @@ impl SteppedEnvironment {
     pub fn step(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         let add = |stepped: u64| Some(stepped.saturating_add(by));
-        // The function never refuses.
+        // `add` always returns `Some`, so the update can't fail.
         let _ = self.nanoseconds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// By how much the clock has been set forward.
+    /// Returns how far the clock has been set forward.
     #[must_use]
     pub fn stepped(&self) -> Duration {
         Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))

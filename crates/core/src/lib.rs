@@ -1,8 +1,8 @@
 //! Concepts that the operator runtime, releases and the API server share.
 //!
-//! - [`environment`]: the source of time and randomness, handed in so that a run can be replayed.
-//! - [`readiness`]: how far an object is, told from its JSON.
-//! - [`vocabulary`](mod@vocabulary): names that users meet, declared with their meanings.
+//! - [`environment`]: the source of time and randomness, injected so that a run can be replayed.
+//! - [`readiness`]: the readiness of an object, computed from its JSON.
+//! - [`vocabulary`](mod@vocabulary): names in the public interface, such as annotations, declared with their meanings.
 //!
 //! ```
 //! use serde_json::json;
@@ -12,7 +12,7 @@
 //! assert_eq!(readiness(&namespace), Readiness::Ready);
 //! ```
 //!
-//! Nothing here knows a cluster, a chart or a runtime.
+//! Nothing here depends on a cluster, a chart or a runtime.
 
 pub mod environment;
 pub mod readiness;

@@ -1,17 +1,17 @@
-//! Names that users meet, such as annotations and the reasons of conditions, each with its meaning.
+//! Names in the public interface, such as annotations and condition reasons, each with its meaning.
 
-/// A name that users meet, and what it means.
+/// A name in the public interface, and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term {
-    /// The name as it is in the cluster.
+    /// The name as used in the cluster.
     pub name: &'static str,
     /// Its meaning, in Markdown.
     pub description: &'static str,
 }
 
-/// Declares constants and the table of them that the reference is made of.
+/// Declares constants, and the table of them from which the reference documentation is generated.
 ///
-/// The doc comment of each constant is its description, so that neither is written twice.
+/// The doc comment of each constant is also its description, so that neither is written twice.
 /// ```
 /// steersman_core::vocabulary! {
 ///     /// Annotations of a shop.

@@ -1,4 +1,4 @@
-//! Bodies: requests' in time, and answers' that keep their connection busy.
+//! Request bodies with a deadline, and response bodies that mark their connection as busy.
 
 use std::{
     error::Error,
@@ -19,19 +19,19 @@ use crate::{AnswerBody, connections::Pending};
 /// Why a request's body ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// The connection failed, or what came was no HTTP.
+    /// The connection failed, or the client sent malformed HTTP.
     #[error(transparent)]
     Connection(#[from] hyper::Error),
-    /// The client took too long to send it.
+    /// The client took too long to send the body.
     #[error("the request's body was not complete after {0:?}")]
     Late(Duration),
 }
 
-/// A request's body, which has to be complete in time.
+/// A request body with a deadline for receiving all of it.
 pub struct RequestBody {
     inner: Incoming,
     limit: Duration,
-    /// Started when the client is first waited for.
+    /// Starts when the body is first polled without data available.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -72,9 +72,9 @@ impl Body for RequestBody {
     }
 }
 
-/// An answer's body, with which its request ends.
+/// A response body. Its request is pending until it is dropped.
 pub(crate) struct ResponseBody {
-    /// None for an answer that hands its connection over to another protocol.
+    /// `None` for a response that hands its connection over to another protocol.
     inner: Option<AnswerBody>,
     _pending: Pending,
 }

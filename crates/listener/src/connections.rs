@@ -1,4 +1,4 @@
-//! The connections of a listener, of which there are at most so many.
+//! The connections of a listener, up to a limit.
 
 use std::{
     collections::HashMap,
@@ -11,14 +11,14 @@ use std::{
 
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-/// The requests of a connection so far.
+/// Counts the requests of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     begun: AtomicUsize,
     ended: AtomicUsize,
 }
 
-/// A request under way, until it is dropped.
+/// A pending request, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pending(Arc<Requests>);
 
@@ -32,7 +32,7 @@ impl Requests {
         self.begun.load(Relaxed) == self.ended.load(Relaxed)
     }
 
-    /// Whether there was none so far.
+    /// Whether the connection has had no request so far.
     pub(crate) fn is_unused(&self) -> bool {
         self.begun.load(Relaxed) == 0
     }
@@ -45,7 +45,7 @@ impl Drop for Pending {
 }
 
 struct Connection {
-    /// The place in the order of arrival.
+    /// Position in the order of arrival.
     number: u64,
     requests: Arc<Requests>,
     task: AbortHandle,
@@ -76,7 +76,7 @@ impl Connections {
         self.open.insert(task.id(), Connection { number, requests, task, closing: false });
     }
 
-    /// Waits for the end of a connection, for good if there is none.
+    /// Waits for a connection to end. Never returns if there is none.
     pub(crate) async fn ended(&mut self) {
         match self.tasks.join_next_with_id().await {
             Some(ended) => self.forget(ended),
@@ -84,7 +84,7 @@ impl Connections {
         }
     }
 
-    /// Waits until there is room for one more connection, for which an idle one has to go.
+    /// Waits until one more connection is allowed, closing an idle one if necessary.
     pub(crate) async fn make_room(&mut self) {
         while self.tasks.len() >= self.limit {
             self.close_idle();
@@ -92,8 +92,10 @@ impl Connections {
         }
     }
 
-    /// Closes a connection without a request under way, if there is one: the oldest of those that never had a request, which a
-    /// client that means it sends at once, or else the oldest.
+    /// Closes a connection without a pending request, if there is one.
+    ///
+    /// The oldest connection that never had a request is closed first, since real clients send one at once; then the
+    /// oldest.
     pub(crate) fn close_idle(&mut self) {
         let idle = self.open.values_mut().filter(|open| !open.closing && open.requests.is_idle());
         if let Some(connection) = idle.min_by_key(|open| (!open.requests.is_unused(), open.number)) {
@@ -109,6 +111,6 @@ impl Connections {
             Err(error) => error.id(),
         };
         self.open.remove(&id);
-        // One that panicked has ended like any other; the panic has been reported by the runtime.
+        // A panicked connection is removed like any other: the runtime has already reported the panic.
     }
 }

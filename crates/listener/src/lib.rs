@@ -1,4 +1,4 @@
-//! HTTP servers on a port, plain or by TLS, that slow and numerous clients do not take down.
+//! HTTP servers on a port, with or without TLS, that withstand slow and numerous clients.
 //!
 //! ```no_run
 //! use http::Response;
@@ -50,20 +50,20 @@ use body::ResponseBody;
 use connections::{Connections, Requests};
 use tunnel::Connection;
 
-/// The body of an answer.
+/// The body of a response.
 type AnswerBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// What answers the requests of a connection.
+/// Handles the requests of a connection.
 type Handler = Box<dyn Fn(Request<RequestBody>) -> BoxFuture<'static, Response<AnswerBody>> + Send>;
 
-/// What makes the handler of a connection, from the certificate that the client has shown.
+/// Makes the handler of a connection, given the certificate that the client presented.
 type Handlers = Box<dyn Fn(Option<&CertificateDer<'_>>) -> Handler + Send + Sync>;
 
-/// The address of a request's client, among the request's extensions.
+/// The address of a request's client, a request extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
-/// A port that is open, not yet answered on.
+/// An open port that does not accept connections yet.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -72,7 +72,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A server on an open port.
+    /// Creates a server on an open port.
     #[must_use]
     pub fn new(socket: TcpListener) -> Self {
         Self { socket, tls: None, limits: Limits::default() }
@@ -85,18 +85,18 @@ impl Listener {
         self
     }
 
-    /// What clients are allowed to take. Default: [`Limits::default`].
+    /// Sets the limits on clients. Default: [`Limits::default`].
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Serves until it is dropped, which ends all connections.
+    /// Serves until the future is dropped, which closes all connections.
     ///
-    /// `handlers` makes the handler of a connection's requests, from the certificate that the client has shown. The body of an
-    /// answer by [`Handshake::accept`] is sent over a WebSocket, and an answer that switches protocols with a [`Tunnel`] among its
-    /// extensions joins the client's connection to it. Requests carry their [`Peer`].
+    /// `handlers` makes the handler of a connection's requests, given the certificate that the client presented. The body
+    /// of a response made by [`Handshake::accept`] is sent over a WebSocket. A response that switches protocols with a
+    /// [`Tunnel`] among its extensions connects the client to that tunnel. Requests carry their [`Peer`].
     pub async fn serve<M, H, F, B>(self, handlers: M)
     where
         M: Fn(Option<&CertificateDer<'_>>) -> H + Send + Sync + 'static,
@@ -115,7 +115,8 @@ impl Listener {
         .await;
     }
 
-    /// Accepts connections. Boxed, like all that depends on the caller: the HTTP server is compiled once, here.
+    /// Accepts connections. Boxed, as is everything that depends on the caller, so that the HTTP server is compiled once,
+    /// in this crate.
     fn accept(self, handlers: Handlers) -> BoxFuture<'static, ()> {
         let Self { socket, tls, limits } = self;
         let tls = tls.map(TlsAcceptor::from);
@@ -130,7 +131,7 @@ impl Listener {
                 let stream = match stream {
                     Ok((stream, _)) => stream,
                     Err(error) => {
-                        // Out of file descriptors, or a client that left already: the next one may fare better.
+                        // Out of file descriptors, or the client has already left: the next attempt may succeed.
                         tracing::debug!(%error, "a connection could not be accepted");
                         connections.close_idle();
                         tokio::time::sleep(limits.accept_retry).await;
@@ -145,7 +146,7 @@ impl Listener {
     }
 }
 
-/// One connection, from its handshake to its end.
+/// Serves one connection, from its handshake to its end.
 async fn connection(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
@@ -167,7 +168,7 @@ async fn connection(
     answer(stream, peer, limits, handler, requests).await;
 }
 
-/// Answers the requests of a connection.
+/// Serves the requests of a connection.
 async fn answer(
     stream: Box<dyn Connection>,
     peer: Option<Peer>,
@@ -176,7 +177,7 @@ async fn answer(
     requests: Arc<Requests>,
 ) {
     let counted = Arc::clone(&requests);
-    // What follows on the connection: at most one answer of a connection switches protocols.
+    // The protocol to switch to: at most one response per connection switches.
     let switched = Arc::new(Mutex::new(None));
     let switches = Arc::clone(&switched);
     let service = service_fn(move |mut request: Request<_>| {
@@ -203,7 +204,7 @@ async fn answer(
         }
     });
     let serving = protocol::serve(stream, service, &limits);
-    // With HTTP/2 the first bytes, which tell the protocol, are waited for without a limit.
+    // With the feature `http2`, hyper reads the first bytes, which tell the protocol, without a time limit.
     let unused = async {
         tokio::time::sleep(limits.header).await;
         if !requests.is_unused() {
@@ -211,7 +212,7 @@ async fn answer(
         }
     };
     tokio::select! {
-        // A failing connection concerns its other end alone.
+        // A failed connection concerns only its client.
         ended = serving => if let Err(error) = ended {
             tracing::debug!(error, "a connection ended early");
         },
@@ -226,10 +227,10 @@ async fn answer(
     }
 }
 
-/// What follows on a connection that switches protocols.
+/// The protocol that follows HTTP on a connection.
 enum Switched {
     /// The frames of a body, as messages.
     WebSocket(AnswerBody),
-    /// What another connection has to say.
+    /// The bytes of another connection, copied both ways.
     Tunnel(Tunnel),
 }

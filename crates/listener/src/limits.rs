@@ -1,28 +1,31 @@
-//! What clients are allowed to take.
+//! Limits on clients.
 
 use std::time::Duration;
 
-/// Connections beyond which only memory would be spent.
+/// Maximum of the default: more connections would only cost memory.
 const MOST_CONNECTIONS: usize = 4096;
 
-/// How many clients there may be, and how long they may take.
+/// Limits on the number of clients and on how long they may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time. One more closes one without a request under way, first of all one that never had any; if all are
-    /// busy, it waits. Default: half of the files that the process may open, at most 4,096.
+    /// Maximum number of connections. Default: half of the process's file descriptor limit, at most 4,096.
+    ///
+    /// When it is reached, a new connection closes an idle one, preferring one that never had a request, or waits if all
+    /// are busy.
     pub connections: usize,
     /// Time for the TLS handshake. Default: 10 s.
     pub handshake: Duration,
-    /// Time for the head of a request, counted from the end of the previous one, and for the answer to an HTTP/2 ping.
-    /// Default: 32 s.
+    /// Time for the head of a request, and for the response to an HTTP/2 ping. Default: 32 s.
+    ///
+    /// The head's time starts at the end of the previous request.
     pub header: Duration,
     /// Time for the body of a request. Default: 60 s.
     pub body: Duration,
-    /// Requests of one HTTP/2 connection at a time (feature `http2`). Default: 250.
+    /// Maximum number of concurrent requests per HTTP/2 connection (feature `http2`). Default: 250.
     pub streams: u32,
-    /// Time between HTTP/2 pings, by which a client that is gone is noticed (feature `http2`). Default: 30 s.
+    /// Interval of HTTP/2 pings, which detect clients that are gone (feature `http2`). Default: 30 s.
     pub ping: Option<Duration>,
-    /// Time until the next attempt when no connection can be accepted. Default: 10 ms.
+    /// Delay before the next attempt when a connection can't be accepted. Default: 10 ms.
     pub accept_retry: Duration,
 }
 
@@ -41,19 +44,21 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The defaults of a small server beside others, such as one for metrics: an eighth of the files, at most 128 connections.
+    /// Returns the defaults for a secondary server, such as one for metrics.
+    ///
+    /// It takes an eighth of the process's file descriptors, at most 128 connections.
     #[must_use]
     pub fn small() -> Self {
         Self { connections: connections(open_files(), 8).min(128), ..Self::default() }
     }
 }
 
-/// A part of the files that the process may open, as connections.
+/// Returns the file descriptor limit divided by `part`, as a number of connections.
 fn connections(files: u64, part: u64) -> usize {
     usize::try_from(files / part).unwrap_or(usize::MAX).clamp(1, MOST_CONNECTIONS)
 }
 
-/// How many files the process may open.
+/// Returns how many files the process may open.
 #[cfg(unix)]
 fn open_files() -> u64 {
     use rustix::process::{Resource, getrlimit};

@@ -1,4 +1,4 @@
-//! The versions of HTTP that a connection may speak.
+//! The HTTP versions of a connection.
 
 use std::{convert::Infallible, error::Error};
 
@@ -8,8 +8,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 
 use crate::{Limits, body::ResponseBody, tunnel::Connection};
 
-/// Answers the requests of a connection until it ends: by HTTP/1.1 or, with the feature `http2`, by HTTP/2 if its first bytes
-/// say so.
+/// Serves HTTP/1.1 on a connection until it ends, or HTTP/2 if its first bytes say so (feature `http2`).
 pub(crate) async fn serve<S>(
     stream: Box<dyn Connection>,
     service: S,

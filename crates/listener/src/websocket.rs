@@ -1,4 +1,4 @@
-//! WebSockets on which the server sends and the client listens.
+//! WebSockets on which only the server sends data.
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
@@ -19,13 +19,13 @@ use tokio_tungstenite::{
 
 use crate::AnswerBody;
 
-/// Longest message that a client may send. Messages are read only to notice pings and the end.
+/// Maximum size of a client's message. Messages are read only to detect pings and the close.
 const MAX_RECEIVED: usize = 64 << 10;
 
-/// A client's handshake for a WebSocket.
+/// A client's WebSocket handshake.
 ///
-/// It is judged as Go's `golang.org/x/net/websocket` judges it: there has to be an `Origin`, and at most one subprotocol, which is
-/// accepted whatever its name.
+/// It is validated as Go's `golang.org/x/net/websocket` does: `Origin` is required, and at most one subprotocol is allowed,
+/// which is accepted whatever its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handshake {
     key: String,
@@ -33,7 +33,9 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// The handshake that a request asks for, or the status that refuses it. None if the request asks for no WebSocket.
+    /// Returns the handshake of an upgrade request, or the status that refuses it.
+    ///
+    /// Returns `None` if the request is not a WebSocket upgrade.
     pub fn of<B>(request: &Request<B>) -> Option<Result<Self, StatusCode>> {
         let headers = request.headers();
         is_upgrade(headers).then(|| Self::read(headers))
@@ -57,7 +59,9 @@ impl Handshake {
         Ok(Self { key: key.to_owned(), protocol })
     }
 
-    /// The answer that opens the WebSocket. Each frame of the body is sent as a text message, and the end of the body closes it.
+    /// Returns the response that opens the WebSocket.
+    ///
+    /// Each frame of the body is sent as a text message, and the end of the body closes the WebSocket.
     pub fn accept<B>(self, body: B) -> Response<B> {
         let mut response = Response::new(body);
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -74,7 +78,7 @@ impl Handshake {
     }
 }
 
-/// Whether a request asks for a WebSocket.
+/// Whether a request is a WebSocket upgrade.
 fn is_upgrade(headers: &HeaderMap) -> bool {
     let lists = |name, wanted: &str| {
         headers
@@ -87,7 +91,7 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
     lists(header::CONNECTION, "upgrade") && lists(header::UPGRADE, "websocket")
 }
 
-/// Sends a body over a connection that was upgraded, until either side ends.
+/// Sends a body over an upgraded connection, until either side closes.
 pub(crate) async fn send(upgrade: OnUpgrade, mut body: AnswerBody) {
     let Ok(connection) = upgrade.await else { return };
     let config = WebSocketConfig::default()
@@ -104,7 +108,7 @@ pub(crate) async fn send(upgrade: OnUpgrade, mut body: AnswerBody) {
                     return;
                 }
             }
-            // Reading answers pings; other messages mean nothing here.
+            // Reading replies to pings; other messages are ignored.
             received = socket.next() => match received {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => break,
                 Some(Ok(_)) => {}
@@ -112,13 +116,13 @@ pub(crate) async fn send(upgrade: OnUpgrade, mut body: AnswerBody) {
         }
     }
     let normal = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
-    // A client that closed is owed an answer, which is prepared already; one may also be gone.
+    // If the client closed, tungstenite has already queued the reply. The client may also be gone, so errors are ignored.
     let _ = socket.flush().await;
     let _ = socket.close(Some(normal)).await;
     let _ = socket.get_mut().shutdown().await;
 }
 
-/// The text in a frame of a body; none if the body failed.
+/// Returns the text in a frame of a body, or `None` if the body failed.
 fn text<E>(frame: Result<Frame<Bytes>, E>) -> Option<Utf8Bytes> {
     Utf8Bytes::try_from(frame.ok()?.into_data().ok()?).ok()
 }

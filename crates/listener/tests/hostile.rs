@@ -19,12 +19,12 @@ const SHORT: Duration = Duration::from_millis(200);
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// A body of which nothing but the head comes: an answer that is under way for good, as that of a watch.
+/// A body that never ends, like that of a watch: only the head of the response is sent.
 fn endless() -> BoxBody<Bytes, Infallible> {
     StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>()).boxed()
 }
 
-/// Serves `/` and `/watch`, which is not answered to its end, and reads what is posted.
+/// Serves `/` and `/watch`, whose response never ends, and reads posted bodies.
 async fn start(limits: Limits) -> SocketAddr {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -52,10 +52,10 @@ async fn open(address: SocketAddr, head: &str) -> TcpStream {
     stream
 }
 
-/// What the server says until it closes the connection.
+/// Returns what the server sends until it closes the connection.
 async fn rest(mut stream: TcpStream) -> String {
     let mut said = Vec::new();
-    // A connection that is reset has ended as well.
+    // A reset also ends the connection.
     let _ = timeout(SOON, stream.read_to_end(&mut said)).await.expect("the connection stays open");
     String::from_utf8(said).unwrap()
 }
@@ -98,7 +98,7 @@ async fn a_handshake_that_does_not_come_ends_the_connection() {
     let listener = Listener::new(socket).tls(Arc::new(config)).limits(limits);
     tokio::spawn(listener.serve(|_| |_| async { Response::new(String::new()) }));
     assert_eq!(rest(open(address, "").await).await, "");
-    // The start of a client's hello, and no more.
+    // The first bytes of a ClientHello, and nothing more.
     assert_eq!(rest(open(address, "\x16\x03\x01").await).await, "");
 }
 
@@ -140,7 +140,7 @@ async fn busy_connections_stay() {
         assert!(end.is_err(), "a busy connection was closed: {:?}", String::from_utf8_lossy(&rest));
     }
     drop(idle);
-    // If all are busy, one more waits until one of them ends.
+    // If all are busy, another connection waits until one of them ends.
     watches.push(open(address, "GET /watch HTTP/1.1\r\nhost: x\r\n\r\n").await);
     let mut head = [0; 15];
     watches[3].read_exact(&mut head).await.unwrap();

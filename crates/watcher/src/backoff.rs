@@ -14,9 +14,9 @@ pub struct Backoff {
     pub max: Duration,
     /// Factor from one delay to the next. Default: 2.
     pub factor: f64,
-    /// Random part of a delay, as a share that is added at most. Default: 1, so that a delay is up to twice as long.
+    /// Maximum random addition to a delay, as a share of it. Default: 1, so that a delay is up to twice as long.
     pub jitter: f64,
-    /// Time since the last error after which a delay is the first again. Default: 2 min.
+    /// Time without errors after which the delay starts at `initial` again. Default: 2 min.
     pub reset_after: Duration,
 }
 
@@ -91,11 +91,11 @@ pub trait WatchStreamExt: Stream + Sized {
 
 impl<S: Stream> WatchStreamExt for S {}
 
-/// A stream and its last failure.
+/// A stream with the state of its backoff.
 struct Retries<S> {
     stream: Pin<Box<S>>,
     backoff: Backoff,
-    /// The last error: when it was, and the delay after it without jitter.
+    /// When the last error was, and its delay before jitter.
     last: Option<(Instant, Duration)>,
     /// The end of the current delay.
     until: Option<Instant>,

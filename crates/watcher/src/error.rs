@@ -1,4 +1,4 @@
-//! Errors of a watch.
+//! Errors of the watcher.
 
 use kube::core::Status;
 
@@ -31,7 +31,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// The answer of the API server, if the error is one.
+    /// Returns the API server's status, if the error is one.
     #[must_use]
     pub fn status(&self) -> Option<&Status> {
         match self {
@@ -43,12 +43,12 @@ impl Error {
         }
     }
 
-    /// Whether the server no longer has the requested version, or the continue token.
+    /// Whether the server no longer has the requested resourceVersion or continue token (410).
     pub(crate) fn is_expired(&self) -> bool {
         self.status().is_some_and(|status| status.code == 410)
     }
 
-    /// Whether a line of a watch is no event. `kube` reads JSON of any kind as a status, then one without a code.
+    /// Whether a line of a watch is not an event: `kube` reads any other JSON as a status, with code 0.
     pub(crate) fn is_undecodable(&self) -> bool {
         match self {
             Self::WatchFailed(kube::Error::SerdeError(_)) => true,

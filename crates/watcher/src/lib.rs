@@ -4,18 +4,18 @@
 //!
 //! | events | what they mean |
 //! | --- | --- |
-//! | `Init`, `InitApply`…, `InitDone` | a complete list: an object that is not in it no longer exists |
+//! | `Init`, `InitApply`…, `InitDone` | a complete list: an object that it does not include no longer exists |
 //! | `Apply` | an object was created or changed |
 //! | `Delete` | an object was deleted, in its last state |
 //! | `Err` | a request failed: polling the stream again retries it |
 //!
-//! The list is read in pages, or as the first events of a watch ([`InitialList::Streaming`]). Each object and each bookmark of a
-//! watch advances the resource version, and a watch that ends, with or without an error, resumes at the last version. Where it
-//! cannot resume, a new list follows, with `Init` again: after 410 Gone, after an object without a version, and after a list that
-//! failed in the middle. `Init` is sent with the first answer: while the server is down there are errors only.
+//! The list is read in pages, or as the first events of a watch ([`InitialList::Streaming`]). Each object and each bookmark
+//! of a watch advances the resourceVersion, and a watch that ends, with or without an error, resumes at the last one. If it
+//! cannot resume, a new list follows, with `Init` again: after 410 Gone, after an object without a resourceVersion, and
+//! after a list that failed midway. `Init` is sent with the first response: while the server is down there are only errors.
 //!
-//! An object that can't be decoded fails a list. In a watch it is an error, and then skipped: a watch from the last version would
-//! return it again.
+//! An object that can't be decoded fails a list. In a watch it is reported as an error and then skipped: resuming at the
+//! last version would return it again.
 //!
 //! Retries are not delayed unless the stream is wrapped by [`WatchStreamExt::default_backoff`] or the caller waits on its own.
 //!

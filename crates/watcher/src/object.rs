@@ -1,4 +1,4 @@
-//! One object.
+//! Watches of a single object.
 
 use std::{fmt::Debug, future::ready};
 
@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use crate::{Config, Event, Result, watcher};
 
-/// Watches one object by name: its state, which is `None` while it does not exist, and each later state.
+/// Watches one object by name, and yields its current state and each later one.
 ///
-/// The first item is the current state. A state is repeated after a new list. Deletion and creation in quick succession may
-/// show as one change.
+/// A state is `None` while the object does not exist, and is repeated after a new list. Deletion and re-creation in quick
+/// succession may show as one change.
 ///
 /// ```no_run
 /// use futures_util::StreamExt as _;

@@ -1,4 +1,4 @@
-//! All objects of an API.
+//! Watches of all objects of an API.
 
 use std::{fmt::Debug, io, mem, vec};
 
@@ -15,13 +15,13 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, Result};
 
-/// The annotation of the bookmark that ends the list in a watch.
+/// Annotation of the bookmark that ends the initial events of a streaming list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Any version: a streaming list is answered from the server's watch cache, as client-go's first list is.
+/// Any resourceVersion: a streaming list is served from the server's watch cache, as client-go's first list is.
 const ANY_VERSION: &str = "0";
 
-/// Which objects to watch, and how to list them.
+/// Configuration of a watcher: which objects to watch, and how to list them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Label selector, such as `app=web,tier!=db`. Default: all objects.
@@ -33,7 +33,7 @@ pub struct Config {
     pub timeout: Option<u32>,
     /// How to list. Default: [`InitialList::Paged`].
     pub initial_list: InitialList,
-    /// Objects per page of a paged list; `None` asks for all at once. Default: 500.
+    /// Objects per page of a paged list, or `None` for a single page. Default: 500.
     pub page_size: Option<u32>,
 }
 
@@ -60,7 +60,7 @@ impl Config {
         }
     }
 
-    /// Begins a watch.
+    /// Starts a watch.
     async fn watch<K>(&self, api: &Api<K>, send_initial_events: bool, version: &str) -> Result<Events<K>>
     where
         K: Clone + Debug + DeserializeOwned + Send + 'static,
@@ -77,29 +77,30 @@ impl Config {
     }
 }
 
-/// How to list the objects before they are followed.
+/// How to list the objects before watching them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum InitialList {
     /// List requests, page by page, at the latest version. Every API server supports them.
     #[default]
     Paged,
-    /// A watch that begins with the existing objects (`sendInitialEvents`), which takes less memory than pages. Servers without
-    /// it, such as Kubernetes before 1.32 by default, refuse it with 400 or 422: [`Error::WatchStartFailed`].
+    /// A watch that starts with the existing objects (`sendInitialEvents`), which takes less memory than pages. Servers
+    /// that don't support it, such as Kubernetes before 1.32 by default, refuse it with 400 or 422:
+    /// [`Error::WatchStartFailed`].
     Streaming,
 }
 
-/// A change of the objects that are watched.
+/// A change to the watched objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<K> {
-    /// A list begins: `InitApply` of each existing object follows.
+    /// A list starts: `InitApply` of each existing object follows.
     Init,
     /// An object of the list. In a streaming list a later state of the same object may follow, or its `Delete`.
     InitApply(K),
-    /// The list is complete: objects that were not in it do not exist.
+    /// The list is complete: objects that it did not include do not exist.
     InitDone,
     /// An object was created or changed.
     Apply(K),
-    /// An object was deleted or is no longer selected. This is its last state.
+    /// An object was deleted or no longer matches the selectors. This is its last state.
     Delete(K),
 }
 
@@ -119,20 +120,20 @@ struct Watcher<K> {
     api: Api<K>,
     config: Config,
     state: State<K>,
-    /// Whether lists have no pages: from an expired continue token until a list succeeds, as in client-go.
+    /// Whether lists are unpaged: from an expired continue token until a list succeeds, as in client-go.
     whole: bool,
 }
 
 enum State<K> {
-    /// A list is to begin.
+    /// A list starts next.
     Unlisted,
-    /// A page was answered: its objects that are not sent yet, and what follows them.
+    /// A page was read: its objects that have not been yielded yet, and what follows them.
     Page { objects: vec::IntoIter<K>, rest: Rest },
     /// A streaming list is being read.
     InitialEvents(Events<K>),
-    /// The objects are known up to this version. A watch is to begin.
+    /// The objects are known up to this resourceVersion. A watch starts next.
     Unwatched { version: String },
-    /// A watch is open. The version is that of its last event.
+    /// A watch is open. `version` is the resourceVersion of its last event.
     Watching { version: String, events: Events<K> },
 }
 
@@ -140,7 +141,7 @@ enum State<K> {
 enum Rest {
     /// Another page, by its continue token.
     Page(String),
-    /// A watch, from the version of the list.
+    /// A watch, from the list's resourceVersion.
     Watch { version: String },
 }
 
@@ -156,7 +157,7 @@ where
         }
     }
 
-    /// Makes one request or reads one event. A step that sets no state, as most errors do, is followed by a new list.
+    /// Sends one request or reads one event. If a step sets no state, as most errors do, a new list follows.
     async fn step(&mut self) -> Result<Option<Event<K>>> {
         match mem::replace(&mut self.state, State::Unlisted) {
             State::Unlisted => {
@@ -214,7 +215,7 @@ where
         Ok(State::Page { objects: page.items.into_iter(), rest })
     }
 
-    /// Reads an event of a streaming list, which is complete with its last bookmark and not before.
+    /// Reads an event of a streaming list, which only its last bookmark completes.
     async fn read_initial(&mut self, mut events: Events<K>) -> Result<Option<Event<K>>> {
         let event = match events.next().await {
             Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => Event::InitApply(object),
@@ -246,7 +247,7 @@ where
             }
             Some(Ok(WatchEvent::Deleted(object))) => (version_of(&object), Event::Delete(object)),
             Some(Ok(WatchEvent::Bookmark(bookmark))) => {
-                // One without a version advances nothing.
+                // A bookmark without a resourceVersion does not advance the watch.
                 let version = known(Some(bookmark.metadata.resource_version)).unwrap_or(version);
                 self.state = State::Watching { version, events };
                 return Ok(None);
@@ -269,7 +270,7 @@ where
         Ok(Some(event))
     }
 
-    /// Resumes at a version after an error, unless the server no longer has it.
+    /// Resumes at `version` after an error, unless the server no longer has it.
     fn fail(&mut self, version: String, error: Error) -> Error {
         if !error.is_expired() {
             self.state = State::Unwatched { version };
@@ -278,7 +279,7 @@ where
     }
 }
 
-/// A version that a watch can begin at.
+/// Returns a resourceVersion that a watch can start at.
 fn known(version: Option<String>) -> Result<String> {
     version.filter(|version| !version.is_empty()).ok_or(Error::NoResourceVersion)
 }

@@ -1,4 +1,4 @@
-//! The state of a cluster, from which others start.
+//! Checkpoints: the state of a cluster, from which others start.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::{
     services::Services, webhooks::WebhookPolicy,
 };
 
-/// The state of a cluster at a moment, from which any number of clusters start, on any thread. Cheap to clone.
+/// The state of a cluster at one point, from which any number of clusters start, on any thread.
 ///
-/// They have everything that the cluster had, down to revisions, uids and what its workloads wait for, and share the memory
-/// of what they do not change.
+/// Cheap to clone. The new clusters have everything that the original had, down to revisions, uids and the timers of its
+/// workloads, and share the memory of what they don't change.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
-    /// A copy of the server that is never asked.
+    /// A copy of the server that receives no requests.
     server: Server,
     now: Timestamp,
-    /// Drawn from the cluster, so that others do not draw its uids again.
+    /// Drawn from the cluster's randomness, so that clusters started from the checkpoint don't repeat its uids.
     entropy: u64,
     authority: Arc<Authority>,
     token: String,
@@ -36,7 +36,7 @@ pub struct Checkpoint {
 }
 
 impl Cluster {
-    /// Takes a checkpoint once the workloads have dealt with everything that was written so far.
+    /// Takes a checkpoint once the workloads have reconciled everything written so far.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -56,7 +56,7 @@ impl Cluster {
     /// ```
     ///
     /// # Errors
-    /// Fails if the workloads have ended, as they do with their runtime.
+    /// Fails if the workloads have ended, which happens when their runtime ends.
     pub fn checkpoint(&self) -> BoxFuture<'_, Result<Checkpoint, Error>> {
         Box::pin(async move {
             let inner = &self.inner;
@@ -69,7 +69,8 @@ impl Cluster {
                 None => None,
             };
             let (now, entropy) = (inner.environment.now(), inner.environment.random());
-            // The watches of a control loop begin where it was saved: what came after that is in the copy, and they deliver it.
+            // A restored control loop's watches start where it was saved: later writes are in the copied server, and its
+            // watches deliver them.
             let server =
                 Server::builder().environment(SeededEnvironment::new(now, entropy)).fork(&inner.server);
             Ok(Checkpoint {
@@ -90,8 +91,9 @@ impl Cluster {
 }
 
 impl Checkpoint {
-    /// Starts a cluster, in memory and without a listener. Its time is tokio's, beginning at the moment of the checkpoint, and
-    /// what it draws at random follows from the checkpoint and the seed.
+    /// Starts a cluster in memory, without a listener, at the time of the checkpoint.
+    ///
+    /// Its clock is tokio's. Its randomness is determined by the checkpoint and the seed.
     ///
     /// # Errors
     /// Fails outside a tokio runtime.
@@ -99,8 +101,9 @@ impl Checkpoint {
         self.start_at(self.now, seed)
     }
 
-    /// Starts a cluster as [`Checkpoint::start`] does, at another moment: one later than the checkpoint, or what the cluster has
-    /// written lies in its future.
+    /// Starts a cluster as [`Checkpoint::start`] does, but at another time.
+    ///
+    /// That time should be later than the checkpoint: otherwise timestamps that the cluster has written are in its future.
     ///
     /// # Errors
     /// Fails outside a tokio runtime.

@@ -1,4 +1,4 @@
-//! How a cluster is put together.
+//! Assembly of a cluster.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::{
     webhooks::{WebhookPolicy, Webhooks},
 };
 
-/// What a cluster is put together from.
+/// The parts that a cluster is assembled from.
 pub(crate) struct Parts {
     pub(crate) builder: steersman_apiserver::Builder,
     pub(crate) clock: Arc<SteppedEnvironment>,
@@ -34,17 +34,17 @@ pub(crate) struct Parts {
     pub(crate) services: Services,
     pub(crate) api_servers: ApiServers,
     pub(crate) webhooks: WebhookPolicy,
-    /// Whether the metrics API is served without being installed.
+    /// Whether the metrics API is served without metrics-server being installed.
     pub(crate) metrics: bool,
     pub(crate) records_access: bool,
-    /// There if workloads run.
+    /// Set if workloads are simulated.
     pub(crate) options: Option<Arc<Options>>,
-    /// What the control loop goes on from.
+    /// The state that the control loop continues from.
     pub(crate) saved: Option<Arc<SavedLoop>>,
 }
 
 impl Parts {
-    /// The server, and its log of decisions if there is one.
+    /// Builds the server, and its log of authorization decisions if they are recorded.
     pub(crate) fn build_server(&mut self) -> (Server, Option<Arc<AccessLog>>) {
         let mut builder = std::mem::take(&mut self.builder);
         let accesses = self.records_access.then(|| Arc::new(AccessLog::default()));
@@ -68,7 +68,7 @@ impl Parts {
         (server, accesses)
     }
 
-    /// Starts everything around the server.
+    /// Starts the background tasks of the server and its workloads.
     pub(crate) fn start(
         self,
         runtime: &Handle,

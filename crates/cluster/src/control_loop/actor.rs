@@ -1,15 +1,15 @@
-//! The users as whom controllers act, as admission and audit see them.
+//! The users that controllers act as, as admission and audit see them.
 
 use steersman_api::user::User;
 
 use super::Controller;
 
-/// A part of the control plane that acts.
+/// A component of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Actor {
-    /// The controller manager itself, which watches.
+    /// The controller manager itself, which opens the watches.
     ControllerManager,
-    /// A controller with an account of its own in `kube-system`.
+    /// A controller with its own service account in `kube-system`.
     Account(&'static str),
     Scheduler,
     /// The kubelet of a node.
@@ -17,7 +17,7 @@ pub(crate) enum Actor {
 }
 
 impl Actor {
-    /// The user of its requests.
+    /// Returns the user of its requests.
     pub(crate) fn user(&self) -> User {
         match self {
             Self::ControllerManager => User::named("system:kube-controller-manager", []),
@@ -27,7 +27,7 @@ impl Actor {
         }
     }
 
-    /// The name under which its writes are recorded.
+    /// Returns its field manager.
     pub(crate) fn manager(&self) -> &'static str {
         match self {
             Self::ControllerManager | Self::Account(_) => super::MANAGER,
@@ -36,14 +36,14 @@ impl Actor {
         }
     }
 
-    /// The one that reconciles an item, from the start of its reconcile on.
+    /// Returns the actor that starts the reconcile of an item.
     pub(super) fn of(controller: Controller, name: &str) -> Self {
         Self::Account(match controller {
             Controller::Discovery | Controller::Class | Controller::TokenSecret => {
                 return Self::ControllerManager;
             }
             Controller::Node | Controller::Lease => return Self::Kubelet(name.to_owned()),
-            // Others have their turn first.
+            // Other actors have their turn before it, within the same reconcile.
             Controller::Pod => return Self::Scheduler,
             Controller::Collect => "generic-garbage-collector",
             Controller::Namespace => "namespace-controller",

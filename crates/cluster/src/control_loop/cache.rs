@@ -1,4 +1,4 @@
-//! Informer cache of one kind: the watched objects, with the controllers' own writes already in place.
+//! Informer cache of one kind, which already includes the controllers' own writes.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -7,14 +7,14 @@ use std::{
 
 use kube::Resource;
 
-/// Namespace (empty for kinds without one) and name.
+/// Namespace (empty if cluster-scoped) and name.
 pub(crate) type Name = (String, String);
 
 /// All objects of one kind.
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
     index: Index,
-    /// Slots that the index refers to; free ones are empty.
+    /// Slots that the index refers to. Free slots are `None`.
     objects: Vec<Option<Arc<K>>>,
 }
 
@@ -23,9 +23,9 @@ pub(crate) struct Cache<K> {
 struct Index {
     places: BTreeMap<Name, usize>,
     free: Vec<usize>,
-    /// Names by the uid of the controlling owner; those without one stand under the empty uid.
+    /// Names by the uid of the controlling owner. Those without one are under the empty uid.
     owned: BTreeMap<String, BTreeSet<Name>>,
-    /// Uids of objects that a controller deleted and whose end was not seen yet.
+    /// Uids of objects that a controller deleted, until the watch delivers the deletion.
     gone: HashSet<String>,
 }
 
@@ -44,7 +44,7 @@ impl Index {
         self.owned.get(uid).into_iter().flatten().filter_map(|name| self.places.get(name).copied())
     }
 
-    /// Returns the slot of a name. A new name takes a free slot, or the one after all `places`.
+    /// Returns the slot of a name. A new name gets a free slot, or slot number `places`.
     fn place(&mut self, name: &Name, places: usize) -> usize {
         match self.places.get(name) {
             Some(place) => *place,
@@ -93,12 +93,12 @@ impl<K> Default for Cache<K> {
     }
 }
 
-/// Namespace and name of an object.
+/// Returns the namespace and name of an object.
 pub(crate) fn name_of<K: Resource>(object: &K) -> Name {
     (object.meta().namespace.clone().unwrap_or_default(), object.meta().name.clone().unwrap_or_default())
 }
 
-/// The uid of the owner that controls an object, or nothing.
+/// Returns the uid of the owner that controls an object, or the empty string.
 pub(crate) fn controller_uid<K: Resource>(object: &K) -> &str {
     let owners = object.meta().owner_references.iter().flatten();
     owners.into_iter().find(|o| o.controller == Some(true)).map_or("", |o| o.uid.as_str())
@@ -121,27 +121,27 @@ impl<K: Resource + Clone> Cache<K> {
         self.at(self.index.get(namespace, name)?).cloned()
     }
 
-    /// All objects in order of their names.
+    /// Returns all objects, ordered by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<K>> {
         self.index.places.values().filter_map(|place| self.at(*place))
     }
 
-    /// The objects of a namespace in order of their names.
+    /// Returns the objects of a namespace, ordered by name.
     pub(crate) fn within(&self, namespace: &str) -> impl Iterator<Item = &Arc<K>> {
         self.index.within(namespace).filter_map(|place| self.at(place))
     }
 
-    /// The objects that the owner with `uid` controls; with an empty one those without a controller.
+    /// Returns the objects that the owner with `uid` controls, or those without a controller if it is empty.
     pub(crate) fn controlled_by(&self, uid: &str) -> impl Iterator<Item = &Arc<K>> {
         self.index.controlled_by(uid).filter_map(|place| self.at(place))
     }
 
-    /// Whether this version of an object, or a newer one, is known.
+    /// Whether this version of an object, or a newer one, is cached.
     pub(super) fn is_current(&self, name: &Name, wanted: u64) -> bool {
         self.find(name).is_some_and(|object| version(&**object) >= wanted)
     }
 
-    /// Stores an object unless a newer version is cached. Returns the former and the new one if it did.
+    /// Stores an object unless it or a newer version is cached. If stored, returns the old and the new object.
     pub(super) fn put(&mut self, object: K) -> Option<(Option<Arc<K>>, Arc<K>)> {
         let name = name_of(&object);
         if object.meta().uid.as_ref().is_some_and(|uid| self.index.gone.contains(uid)) {
@@ -164,7 +164,7 @@ impl<K: Resource + Clone> Cache<K> {
         Some((old, new))
     }
 
-    /// Removes an object. `seen`: the watch delivered the deletion, so that no older state can follow.
+    /// Removes an object. `seen`: the watch delivered the deletion, so no older state can follow.
     pub(super) fn remove(&mut self, name: &Name, uid: Option<&str>, seen: bool) -> Option<Arc<K>> {
         match uid {
             Some(uid) if seen => {
@@ -185,7 +185,7 @@ impl<K: Resource + Clone> Cache<K> {
         Some(old)
     }
 
-    /// Takes the names of all objects, and returns those of objects that are no longer there.
+    /// Given the names of all existing objects, returns the cached ones that no longer exist.
     pub(super) fn relisted(&mut self, listed: &HashSet<Name>) -> Vec<Name> {
         self.index.relisted(listed)
     }

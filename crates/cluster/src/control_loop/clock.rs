@@ -1,11 +1,11 @@
-//! The clock that timers go by.
+//! The clock of the control loop's timers.
 
 use std::sync::Arc;
 
 use steersman_api::environment::SteppedEnvironment;
 use tokio::time::Instant;
 
-/// Tokio's clock, ahead by as much as the cluster's has been set forward.
+/// Tokio's clock, plus the amount by which the cluster's clock has been set forward.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock(Arc<SteppedEnvironment>);
 
@@ -16,17 +16,17 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Instant {
         let now = Instant::now();
-        // Past what the clock counts in nothing is due any more.
+        // If the sum overflows, no timer is due any more.
         now.checked_add(self.0.stepped()).unwrap_or(now)
     }
 
-    /// The moment at which tokio's clock has to be for this one to be at `at`.
+    /// Returns the time on tokio's clock at which this clock reaches `at`.
     pub(crate) fn deadline(&self, at: Instant) -> Instant {
         at.checked_sub(self.0.stepped()).unwrap_or_else(Instant::now)
     }
 }
 
-/// Carries moments over to another clock, on which less or more time has passed.
+/// Translates times to another clock, on which less or more time has passed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClockChange {
     pub(super) from: Instant,
@@ -34,7 +34,7 @@ pub(crate) struct ClockChange {
 }
 
 impl ClockChange {
-    /// The same moment on the other clock.
+    /// Returns the same time on the other clock.
     pub(crate) fn carry(self, moment: Instant) -> Instant {
         match moment.checked_duration_since(self.from) {
             Some(ahead) => self.to + ahead,

@@ -1,16 +1,16 @@
 //! The controllers of a cluster.
 
-/// A controller's work.
+/// A controller, as part of a work item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::enum_variant_names, reason = "a ReplicationController is a kind")]
 pub(crate) enum Controller {
-    /// Finds out what is served.
+    /// Discovers the served resources.
     Discovery,
     /// The garbage collector.
     Collect,
     Namespace,
     Accounts,
-    /// Fills Secrets that are to hold the token of a service account.
+    /// Populates the token Secrets of service accounts.
     TokenSecret,
     ClusterRoles,
     Node,

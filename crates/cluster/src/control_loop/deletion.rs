@@ -1,18 +1,18 @@
-//! Deletions, of whose answers no more is read than a controller goes by.
+//! Deletions, which parse no more of the response than controllers need.
 
 use kube::{Client, api::DeleteParams, core::Request};
 use serde::Deserialize;
 
-/// What became of an object that is to be deleted.
+/// The outcome of a deletion request.
 pub(crate) enum Deletion {
-    /// It is gone.
+    /// The object is gone.
     Gone,
-    /// It waits for finalizers or its grace period: its JSON.
+    /// The object waits for finalizers or its grace period. Contains its JSON.
     Pending(String),
 }
 
 impl Deletion {
-    /// Deletes an object of the resource at a URL.
+    /// Deletes an object of the resource at `url`.
     pub(crate) async fn of(
         client: &Client,
         url: &str,
@@ -21,7 +21,7 @@ impl Deletion {
     ) -> kube::Result<Self> {
         let request = Request::new(url).delete(name, options).map_err(kube::Error::BuildRequest)?;
         let answer = client.request_text(request).await?;
-        // Some kinds answer with their last state where others say that they are gone.
+        // For some kinds the response is the object's last state, for others a Status, although both are gone.
         let outline: Outline = serde_json::from_str(&answer).unwrap_or_default();
         let is_pending = !outline.metadata.finalizers.is_empty()
             || outline.metadata.deletion_grace_period_seconds.is_some_and(|grace| grace > 0);

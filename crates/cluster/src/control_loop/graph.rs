@@ -11,12 +11,12 @@ use kube::core::ApiResource;
 pub(crate) const ORPHAN: &str = "orphan";
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// A resource of discovery.
+/// A resource from discovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResourceInfo {
     pub(crate) api: ApiResource,
     pub(crate) namespaced: bool,
-    /// Whether objects can be deleted, listed and watched.
+    /// Whether its objects can be listed, watched and deleted.
     pub(crate) collectable: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn qualified(group: &str, plural: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 
-/// An object, as far as ownership goes.
+/// An object, reduced to what ownership needs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) resource: Arc<str>,
@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    /// Whether it waits for its dependents to go first.
+    /// Whether it is in foreground deletion, waiting for its dependents.
     pub(crate) fn waits_for_dependents(&self) -> bool {
         self.deleting && self.foreground
     }
@@ -75,7 +75,7 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// Uids of the objects that name `uid` as an owner, in order.
+    /// Returns the uids of the objects that name `uid` as an owner, in order.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<String> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
@@ -98,7 +98,7 @@ impl Graph {
             if !node.owners.iter().any(|o| o.uid == owner.uid) {
                 self.unlink(&owner.uid, &uid);
             }
-            // An owner may have waited for this reference.
+            // An owner may have been waiting for this reference to be removed.
             dirty.push(owner.uid.clone());
         }
         for owner in &node.owners {
@@ -122,7 +122,7 @@ impl Graph {
         dirty
     }
 
-    /// Drops every object of a resource that is no longer served.
+    /// Removes all objects of a resource that is no longer served, and returns the uids to check.
     pub(crate) fn remove_resource(&mut self, resource: &str) -> Vec<String> {
         let mut uids: Vec<String> =
             self.nodes.iter().filter(|(_, n)| *n.resource == *resource).map(|(uid, _)| uid.clone()).collect();

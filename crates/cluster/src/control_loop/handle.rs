@@ -1,4 +1,4 @@
-//! What a cluster holds of its control loop.
+//! The cluster's handle to its control loop.
 
 use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicU64};
 
@@ -6,16 +6,16 @@ use tokio::sync::{Notify, oneshot, watch as signal};
 
 use super::SavedLoop;
 
-/// Handle by which a cluster wakes and awaits its control loop.
+/// Handle that wakes the control loop and waits for it.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopHandle {
     /// Wakes the loop.
     pub(crate) wake: Arc<Notify>,
-    /// The revision up to which everything has been dealt with.
+    /// The revision up to which everything has been reconciled.
     pub(crate) settled: signal::Sender<u64>,
     /// How often a controller panicked.
     pub(crate) panics: Arc<AtomicU64>,
-    /// Who wants to have the loop's state once everything has been dealt with.
+    /// Callers that wait for the loop's state once everything has been reconciled.
     savers: Arc<Mutex<Vec<oneshot::Sender<SavedLoop>>>>,
 }
 
@@ -33,7 +33,7 @@ impl LoopHandle {
         std::mem::take(&mut self.savers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The loop's state once everything has been dealt with; nothing if the loop has ended.
+    /// Returns the loop's state once everything has been reconciled, or `None` if the loop has ended.
     pub(crate) async fn save(&self) -> Option<SavedLoop> {
         let (sender, saved) = oneshot::channel();
         self.savers.lock().unwrap_or_else(PoisonError::into_inner).push(sender);

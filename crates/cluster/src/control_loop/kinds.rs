@@ -1,4 +1,4 @@
-//! The typed kinds of the controllers, and which items a change of one enqueues.
+//! The kinds that have a cache, and which items a change of their objects enqueues.
 
 use std::fmt;
 
@@ -23,13 +23,13 @@ use super::{ControlLoop, Controller, cache::Cache};
 pub(crate) trait Kind:
     Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static
 {
-    /// The cache of its objects.
+    /// Returns the cache of the kind.
     fn cache(caches: &Caches) -> &Cache<Self>;
-    /// The cache, mutably.
+    /// Returns the cache of the kind, mutably.
     fn cache_mut(caches: &mut Caches) -> &mut Cache<Self>;
-    /// The API of its objects in a namespace.
+    /// Returns the API of the kind in a namespace.
     fn api(client: &Client, namespace: &str) -> Api<Self>;
-    /// Enqueues the items that a change from `old` to `new` concerns.
+    /// Enqueues the items that a change from `old` to `new` affects.
     fn changed(control: &mut ControlLoop, old: Option<&Self>, new: Option<&Self>);
 }
 
@@ -70,13 +70,13 @@ macro_rules! kinds {
         })*
 
         impl ControlLoop {
-            /// Watches every kind with a cache, all of which may be right up to a revision already.
+            /// Watches every kind with a cache. With `known`, the caches are current up to that revision.
             pub(super) fn watch_kinds(&mut self, known: Option<u64>) {
                 $(self.watch::<$kind>(known);)*
             }
         }
 
-        /// Group, version and plural of every kind with a cache.
+        /// Returns group, version and plural of every kind with a cache.
         #[cfg(test)]
         pub(super) fn cached_kinds() -> Vec<[String; 3]> {
             vec![$([<$kind>::group(&()), <$kind>::version(&()), <$kind>::plural(&())].map(String::from)),*]
@@ -108,7 +108,7 @@ kinds! {
     quotas: ResourceQuota, namespaced;
 }
 
-/// Which items a change enqueues, per kind.
+/// Per kind, which items a change enqueues.
 mod routes {
     use kube::ResourceExt as _;
 
@@ -125,7 +125,7 @@ mod routes {
         }
     }
 
-    /// Enqueues the controller of the object.
+    /// Enqueues the controlling owner of the object.
     fn owners<K: Resource>(control: &mut ControlLoop, object: &K) {
         let namespace = object.namespace().unwrap_or_default();
         let controller = object.meta().owner_references.iter().flatten().find(|o| o.controller == Some(true));
@@ -290,7 +290,7 @@ mod routes {
         for job in [old, new].into_iter().flatten() {
             owners(control, job);
         }
-        // Pods wait for their job to count them, which one that goes no longer does.
+        // The tracking finalizer of a pod waits for its Job to count it, which a deleted Job no longer does.
         if new.is_none_or(|job| job.meta().deletion_timestamp.is_some()) {
             let uid = old.or(new).and_then(kube::ResourceExt::uid).unwrap_or_default();
             let pods: Vec<_> = control
@@ -404,7 +404,7 @@ mod routes {
         old: Option<&HorizontalPodAutoscaler>,
         new: Option<&HorizontalPodAutoscaler>,
     ) {
-        // What the controller writes itself is no reason to look again.
+        // The controller's own status writes are no reason to reconcile again.
         if let (Some(old), Some(new)) = (old, new)
             && (&old.spec, &old.metadata.deletion_timestamp) == (&new.spec, &new.metadata.deletion_timestamp)
         {

@@ -1,15 +1,14 @@
-//! The control loop: one task that watches every kind, keeps what it saw in caches, and lets the controllers look at
-//! what changed, one object at a time.
+//! The control loop: one task that watches every kind, caches the objects, and reconciles the changed ones, one at a time.
 //!
-//! **Invariant:** controllers read from the caches and write through the client alone. What they wrote is in the caches
-//! before the next one looks, so no controller acts on state older than its own writes.
+//! **Invariant:** controllers read from the caches and write only through the client. Their writes are in the caches before
+//! the next reconcile, so no controller acts on state older than its own writes.
 //!
-//! **Invariant:** items are reconciled in the order in which their changes were seen. There is no other task and no
-//! randomness, so a run on a paused clock with a seed repeats.
+//! **Invariant:** items are reconciled in the order in which their changes were observed. There is no other task and no
+//! randomness, so a run with a seed on a paused clock is repeatable.
 //!
-//! **Invariant:** no object holds up the others. One reconcile makes at most [`BURST`] writes, and the rest waits behind the
-//! other items. A request that is late is waited for beside the loop, and its object with it. A panic is caught and
-//! counted, and its object tried again.
+//! **Invariant:** no object delays the others. One reconcile makes at most [`BURST`] writes, and the rest is done after the
+//! other items. A slow request is awaited outside the loop, while its object is held back. A panic is caught and counted,
+//! and its object retried.
 
 mod actor;
 mod cache;
@@ -73,27 +72,27 @@ use crate::{
     workloads::{Autoscalers, Evictions, Kubelet, NodeCapacity},
 };
 
-/// The name under which controllers write.
+/// The controllers' field manager.
 pub(crate) const MANAGER: &str = "kube-controller-manager";
 
-/// Writes of one reconcile: `burstReplicas` of the real replica set controller, and the limit of the job controller.
+/// Writes per reconcile: `burstReplicas` of the real ReplicaSet controller, and the limit of the Job controller.
 pub(crate) const BURST: usize = 500;
-/// Pods of a namespace that may wait for a node before controllers make no more of them.
+/// Unscheduled pods in a namespace from which on controllers create no more pods there.
 const MAX_UNSCHEDULED: usize = 500;
-/// What the current reconcile has done.
+/// State of the current reconcile.
 #[derive(Debug, Default)]
 struct ReconcileState {
     writes: usize,
-    /// There is more to do than one reconcile may.
+    /// Whether work is left over that exceeds the limit of one reconcile.
     again: bool,
-    /// How many pods wait for a node, if they are too many to make more.
+    /// Number of unscheduled pods, if too many to create more.
     unscheduled: Option<usize>,
 }
 
-/// What became of a request that was late, and of which object's reconcile it was.
+/// The outcome of a late request, with the item that it was made for.
 type LateOutcome = (WorkItem, Result<Option<LateAnswer>, Box<dyn Any + Send>>);
 
-/// A write that is to be made, or why there is no such request.
+/// A write request, or why it could not be built.
 type WriteRequest = Result<http::Request<Vec<u8>>, request::Error>;
 
 /// State and API that controllers share.
@@ -103,12 +102,12 @@ pub(crate) struct ControlLoop {
     /// For watches, which are not part of a reconcile.
     watch_client: Client,
     requests: Requests,
-    /// Who acts in the current reconcile.
+    /// The actor of the current reconcile.
     actor: Actor,
     state: ReconcileState,
-    /// Requests that are late.
+    /// Requests that are still pending after their time limit.
     late: FuturesUnordered<BoxFuture<'static, LateOutcome>>,
-    /// Answers that came late, for the next reconcile of their objects.
+    /// Responses to late requests, for the next reconcile of their objects.
     late_answers: HashMap<WorkItem, LateAnswer>,
     panics: Arc<AtomicU64>,
     pub(crate) options: Arc<Options>,
@@ -116,7 +115,7 @@ pub(crate) struct ControlLoop {
     pub(crate) clock: Clock,
     pub(crate) caches: Caches,
     pub(crate) graph: Graph,
-    /// What is served, by qualified name.
+    /// The served resources, by qualified name.
     pub(crate) resources: BTreeMap<String, Arc<ResourceInfo>>,
     pub(crate) kubelet: Kubelet,
     pub(crate) capacity: NodeCapacity,
@@ -125,19 +124,19 @@ pub(crate) struct ControlLoop {
     queue: Queue,
     events: events::EventCorrelator,
     changes: SelectAll<Changes>,
-    /// Watches that have not synced yet.
+    /// Number of watches that have not synced yet.
     unsynced: usize,
-    /// Names of resources in watches, shared by the graph's nodes.
+    /// Names of the watched resources, shared by the graph's nodes.
     watched: HashMap<String, Arc<str>>,
 }
 
-/// What a control loop is built from.
+/// Configuration of a control loop.
 pub(crate) struct LoopConfig {
-    /// The API server as the controllers' user.
+    /// The API server, called as the controllers' user.
     pub(crate) server: UserService,
     pub(crate) options: Arc<Options>,
     pub(crate) clock: Arc<SteppedEnvironment>,
-    /// What the first loop goes on from. Without it, it lists everything.
+    /// The state that the first loop continues from. Default: it lists everything.
     pub(crate) saved: Option<Arc<SavedLoop>>,
 }
 
@@ -172,31 +171,33 @@ impl ControlLoop {
         }
     }
 
-    /// Goes on with the current reconcile as another part of the control plane.
+    /// Continues the current reconcile as another component of the control plane.
     pub(crate) fn act_as(&mut self, actor: Actor) {
         self.requests.act_as(actor.user());
         self.actor = actor;
     }
 
-    /// The parameters of writes by who acts.
+    /// Returns the parameters of writes, with the actor's field manager.
     pub(crate) fn params(&self) -> PostParams {
         PostParams { field_manager: Some(self.actor.manager().to_owned()), ..PostParams::default() }
     }
 
-    /// Counts a write of this reconcile that was not made by [`ControlLoop`] itself.
+    /// Counts a write of this reconcile that was not made through [`ControlLoop`].
     pub(crate) fn spend(&mut self) {
         self.state.writes += 1;
     }
 
-    /// Whether this reconcile has made all the writes that it may. The rest is done after the other items.
+    /// Whether this reconcile has reached its limit of writes. The rest is then done after the other items.
     pub(crate) fn is_spent(&mut self) -> bool {
         let spent = self.state.writes >= BURST;
         self.state.again |= spent;
         spent
     }
 
-    /// Whether a controller creates no more pods now: the reconcile is spent, or many pods of the namespace are
-    /// unscheduled, and the object is enqueued when one of them is bound.
+    /// Whether a controller must not create more pods now.
+    ///
+    /// Either the reconcile is spent, or too many pods of the namespace are unscheduled: the object is then enqueued when
+    /// one is bound.
     pub(crate) fn should_hold_back_pods(&mut self, namespace: &str) -> bool {
         let unscheduled = self.capacity.unscheduled(namespace);
         if unscheduled >= MAX_UNSCHEDULED {
@@ -206,17 +207,17 @@ impl ControlLoop {
         self.is_spent()
     }
 
-    /// How many pods wait for a node, if that is why no more are made.
+    /// Returns how many pods are unscheduled, if that is why no more are created.
     pub(crate) fn held_back(&self) -> Option<usize> {
         self.state.unscheduled
     }
 
-    /// The current time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         self.environment.now()
     }
 
-    /// The current time as the API writes it: whole seconds.
+    /// Returns the current time in the API's precision: whole seconds.
     pub(crate) fn time(&self) -> Time {
         whole(self.now())
     }
@@ -245,7 +246,7 @@ impl ControlLoop {
         self.write(request).await
     }
 
-    /// Writes an object that was read before.
+    /// Replaces an object that was read before.
     pub(crate) async fn update<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
@@ -254,7 +255,7 @@ impl ControlLoop {
         self.write(request).await
     }
 
-    /// Writes the status of an object that was read before.
+    /// Replaces the status of an object that was read before.
     pub(crate) async fn update_status<K: Kind>(&mut self, object: &K) -> kube::Result<K> {
         let namespace = object.namespace().unwrap_or_default();
         self.spend();
@@ -268,7 +269,7 @@ impl ControlLoop {
         Request::new(K::api(&self.client, namespace).resource_url())
     }
 
-    /// Makes a write, whose answer goes to the caches.
+    /// Sends a write request and caches the response.
     async fn write<K: Kind>(&mut self, request: WriteRequest) -> kube::Result<K> {
         let request = request.map_err(kube::Error::BuildRequest)?;
         let answer = self.client.request_text(request).await?;
@@ -277,7 +278,7 @@ impl ControlLoop {
         Ok(made)
     }
 
-    /// Deletes an object, at once with a `grace` of zero. That it is gone already is no failure.
+    /// Deletes an object, immediately with a `grace` of zero. Succeeds if it is already gone.
     pub(crate) async fn delete<K: Kind>(&mut self, object: &K, grace: Option<u32>) -> kube::Result<()> {
         let name = name_of(object);
         let options = DeleteParams {
@@ -300,11 +301,11 @@ impl ControlLoop {
         Ok(())
     }
 
-    /// Stores an object in the caches and enqueues what the change concerns.
+    /// Stores an object in the caches and enqueues what the change affects.
     pub(crate) fn put_object<K: Kind>(&mut self, mut object: K) {
-        // No controller reads managedFields, the larger half of many objects.
+        // No controller reads managedFields, which is more than half of many objects.
         object.meta_mut().managed_fields = None;
-        // What is older than what is known, or gone, must not come back to the graph either: it would never be removed again.
+        // An older or deleted object must not return to the graph either: nothing would ever remove it.
         if let Some((old, new)) = K::cache_mut(&mut self.caches).put(object) {
             let resource = self.watched_name(&qualified(&K::group(&()), &K::plural(&())));
             let dirty = self.graph.put(&resource, new.meta());
@@ -314,7 +315,7 @@ impl ControlLoop {
         }
     }
 
-    /// Removes an object from the caches and enqueues what the change concerns.
+    /// Removes an object from the caches and enqueues what the change affects.
     fn remove_object<K: Kind>(&mut self, name: &(String, String), uid: Option<&str>, seen: bool) {
         if let Some(old) = K::cache_mut(&mut self.caches).remove(name, uid, seen) {
             if let Some(uid) = &old.meta().uid {
@@ -358,13 +359,13 @@ impl ControlLoop {
         name
     }
 
-    /// Whether a part is switched on.
+    /// Whether a part of the workloads is enabled.
     pub(crate) fn has(&self, part: Part) -> bool {
         self.options.has(part)
     }
 }
 
-/// A moment as the API writes it: whole seconds.
+/// Truncates a time to the API's precision: whole seconds.
 pub(crate) fn whole(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Clock, ClockChange, Controller};
 
-/// One object for one controller to reconcile.
+/// An object to be reconciled by a controller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct WorkItem {
     /// The controller.
@@ -26,7 +26,7 @@ impl WorkItem {
     }
 }
 
-/// First in, first out, each item once; and items that come back at a time.
+/// FIFO queue without duplicates, with timers for delayed items.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     clock: Clock,
@@ -35,13 +35,13 @@ pub(crate) struct Queue {
     timers: BTreeMap<(Instant, u64), WorkItem>,
     sequence: u64,
     failures: HashMap<WorkItem, u32>,
-    /// Items that are not handed out, since a request of theirs is late.
+    /// Items that are not handed out, because a request of theirs is late.
     held: HashSet<WorkItem>,
 }
 
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LAST_RETRY: Duration = Duration::from_secs(10);
-/// A thousand years. What is later is never, and need not fit into what the clock counts in.
+/// A thousand years. A longer delay never fires, and could overflow the clock.
 const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 60 * 60);
 
 impl Queue {
@@ -57,7 +57,7 @@ impl Queue {
         }
     }
 
-    /// The same items, with their timers on another clock.
+    /// Returns the same items, with their timers on another clock.
     pub(super) fn on_clock(&self, change: ClockChange, clock: Clock) -> Self {
         let timers = self.timers.iter();
         let timers = timers.map(|((at, number), item)| ((change.carry(*at), *number), item.clone()));
@@ -84,7 +84,7 @@ impl Queue {
         Some(item)
     }
 
-    /// Hands an item out no more, until it is let go.
+    /// Holds an item back until it is released.
     pub(crate) fn hold(&mut self, item: WorkItem) {
         if self.queued.remove(&item) {
             self.ready.retain(|ready| *ready != item);
@@ -92,13 +92,13 @@ impl Queue {
         self.held.insert(item);
     }
 
-    /// Hands an item out again: what happened meanwhile concerns it.
+    /// Releases and enqueues an item, since changes may have been missed meanwhile.
     pub(crate) fn release(&mut self, item: WorkItem) {
         self.held.remove(&item);
         self.push(item);
     }
 
-    /// Brings an item back after a failure, later each time.
+    /// Enqueues an item after a failure, with exponential backoff.
     pub(crate) fn retry(&mut self, item: WorkItem) {
         let failures = self.failures.entry(item.clone()).or_default();
         let delay =
@@ -107,17 +107,17 @@ impl Queue {
         self.push_after(item, delay);
     }
 
-    /// The item was dealt with.
+    /// Resets the backoff of an item that was reconciled.
     pub(crate) fn forget_failures(&mut self, item: &WorkItem) {
         self.failures.remove(item);
     }
 
-    /// When the next timer is due, by tokio's clock.
+    /// Returns when the next timer is due, on tokio's clock.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.timers.first_key_value().map(|((at, _), _)| self.clock.deadline(*at))
     }
 
-    /// Makes due items ready.
+    /// Enqueues the items whose timers are due.
     pub(crate) fn fire(&mut self) {
         let now = self.clock.now();
         while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= now) {

@@ -1,5 +1,7 @@
-//! The requests of controllers. One that takes long, as it asks a slow webhook, is waited for beside the control loop, so
-//! that it holds up the object that it is about and nothing else.
+//! The requests of controllers.
+//!
+//! A slow request, for instance one that calls a slow webhook, is awaited outside the control loop, so that it delays only
+//! its object.
 
 use std::{
     convert::Infallible,
@@ -15,24 +17,26 @@ use steersman_api::{http::Body, user::User};
 use steersman_apiserver::Unrestricted;
 use tower_service::Service;
 
-/// How long the control loop waits for a request. Less while others are late, so that their number does not matter.
+/// How long the control loop waits for a request. The more requests are late, the less, so that their number does not
+/// matter.
 const LATE_AFTER: Duration = Duration::from_millis(100);
 
-/// An answer of the server.
+/// A response of the server.
 type Answer = Result<Response<Body>, Infallible>;
 
-/// What a request asked for.
+/// Method and URI of a request.
 type RequestLine = (Method, Uri);
 
-/// A request that was not answered in time.
+/// A request without a response in time.
 pub(super) struct LateRequest {
     request_line: RequestLine,
     answer: BoxFuture<'static, Answer>,
 }
 
 impl LateRequest {
-    /// Waits for the answer, and gives it if it is a refusal or what was asked for. A write that was made is not made again: the
-    /// next reconcile sees it.
+    /// Waits for the response, and returns it if it is an error or the result of a read.
+    ///
+    /// A successful write is not repeated: the next reconcile sees its result.
     pub(super) async fn answer(self) -> Option<LateAnswer> {
         let Ok(answer) = self.answer.await;
         let refused = answer.status().is_client_error() || answer.status().is_server_error();
@@ -41,7 +45,7 @@ impl LateRequest {
     }
 }
 
-/// An answer that came late. The next reconcile of its object, which asks the same again, gets it.
+/// A late response. The next reconcile of its object, which repeats the request, gets it.
 pub(super) struct LateAnswer {
     request_line: RequestLine,
     answer: Response<Body>,
@@ -49,15 +53,15 @@ pub(super) struct LateAnswer {
 
 #[derive(Default)]
 struct State {
-    /// Who asks.
+    /// The user of the requests.
     user: User,
-    /// How many requests are late.
+    /// Number of late requests.
     waiting: u32,
     late: Option<LateRequest>,
     late_answer: Option<LateAnswer>,
 }
 
-/// The way of the controllers to the server, for a `kube::Client`.
+/// The controllers' connection to the server, for a `kube::Client`.
 #[derive(Clone)]
 pub(crate) struct Requests {
     server: steersman_apiserver::Service,
@@ -73,19 +77,19 @@ impl Requests {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reconcile begins, of an object of which so many are held up by late requests.
+    /// Starts a reconcile. `waiting`: the number of requests that are late, of other objects.
     pub(super) fn begin(&self, waiting: usize, late_answer: Option<LateAnswer>) {
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX - 1);
         let mut state = self.state();
         *state = State { user: std::mem::take(&mut state.user), waiting, late: None, late_answer };
     }
 
-    /// Asks as another user from now on, who may do everything: the control plane shares the server's process.
+    /// Makes requests as another user from now on, without authorization: the control plane shares the server's process.
     pub(super) fn act_as(&self, user: User) {
         self.state().user = user;
     }
 
-    /// The request of this reconcile that is late, if there is one: it goes no further then.
+    /// Takes the late request of this reconcile, if there is one: the reconcile can't proceed then.
     pub(super) fn take_late(&self) -> Option<LateRequest> {
         self.state().late.take()
     }
@@ -120,7 +124,7 @@ impl Service<Request<RequestBody>> for Requests {
                 return answer;
             }
             requests.state().late = Some(LateRequest { request_line, answer });
-            // Ends with the reconcile, which the control loop gives up.
+            // Never completes: the control loop drops the reconcile.
             std::future::pending().await
         })
     }

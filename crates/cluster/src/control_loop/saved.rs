@@ -1,4 +1,4 @@
-//! The state of a control loop, from which others go on.
+//! The saved state of a control loop, from which others continue.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{Caches, ClockChange, ControlLoop, Graph, ResourceInfo, events::EventCorrelator, queue::Queue};
 use crate::workloads::{Autoscalers, Evictions, Kubelet, NodeCapacity};
 
-/// What a control loop knew when it had dealt with everything up to a revision.
+/// The state of a control loop that has reconciled everything up to a revision.
 pub(crate) struct SavedLoop {
     revision: u64,
     at: Instant,
@@ -34,7 +34,7 @@ impl fmt::Debug for SavedLoop {
 }
 
 impl ControlLoop {
-    /// Copies what is known, everything up to a revision having been dealt with.
+    /// Copies the state, in which everything up to `revision` has been reconciled.
     pub(super) fn save(&self, revision: u64) -> SavedLoop {
         SavedLoop {
             revision,
@@ -52,7 +52,7 @@ impl ControlLoop {
         }
     }
 
-    /// Goes on from what another control loop knew.
+    /// Continues from the state of another control loop.
     pub(super) fn load(&mut self, saved: &SavedLoop) {
         let clock = ClockChange { from: saved.at, to: self.clock.now() };
         self.caches = saved.caches.clone();

@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::{GROUP, VERSION};
 
-/// A resource of the group.
+/// A resource of the metrics API.
 pub(super) struct Served {
     pub(super) plural: &'static str,
     pub(super) kind: &'static str,
     pub(super) namespaced: bool,
-    /// Name of the resource in messages.
+    /// Name of the resource in error messages.
     pub(super) subject: &'static str,
 }
 
@@ -22,14 +22,14 @@ pub(super) const PODS: Served =
 const ALL: [&Served; 2] = [&NODES, &PODS];
 
 pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// Where the OpenAPI document of version 3 is.
+/// Path of the OpenAPI v3 document.
 pub(super) const OPENAPI_V3: &str = "/openapi/v3/apis/metrics.k8s.io/v1beta1";
 
 fn group_version() -> String {
     format!("{GROUP}/{VERSION}")
 }
 
-/// The group, as `/apis/metrics.k8s.io` has it.
+/// Returns the APIGroup served at `/apis/metrics.k8s.io`.
 pub(super) fn group() -> Value {
     let version = json!({"groupVersion": group_version(), "version": VERSION});
     json!({
@@ -41,7 +41,7 @@ pub(super) fn group() -> Value {
     })
 }
 
-/// The groups, as `/apis` has them.
+/// Returns the APIGroupList served at `/apis`.
 pub(super) fn groups() -> Value {
     let mut group = group();
     if let Some(group) = group.as_object_mut() {
@@ -50,7 +50,7 @@ pub(super) fn groups() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]})
 }
 
-/// The resources, as aggregated discovery has them.
+/// Returns the resources in the format of aggregated discovery.
 pub(super) fn aggregated() -> Value {
     let resource = |served: &&Served| {
         json!({
@@ -76,7 +76,7 @@ pub(super) fn aggregated() -> Value {
     })
 }
 
-/// The resources, as `/apis/metrics.k8s.io/v1beta1` has them.
+/// Returns the APIResourceList served at `/apis/metrics.k8s.io/v1beta1`.
 pub(super) fn resources() -> Value {
     let resource = |served: &&Served| {
         json!({
@@ -95,12 +95,12 @@ pub(super) fn resources() -> Value {
     })
 }
 
-/// Where the OpenAPI documents of version 3 are.
+/// Returns the index of OpenAPI v3 documents.
 pub(super) fn openapi_v3_index() -> Value {
     json!({"paths": {format!("apis/{GROUP}/{VERSION}"): {"serverRelativeURL": OPENAPI_V3}}})
 }
 
-/// The OpenAPI document of version 2. It is merged into the API server's, which has the schemas of metadata itself.
+/// The OpenAPI v2 document. It is merged into the API server's, which already has the schemas of metadata.
 pub(super) static OPENAPI_V2_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     json!({
         "swagger": "2.0",
@@ -113,7 +113,7 @@ pub(super) static OPENAPI_V2_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     .to_string()
 });
 
-/// The OpenAPI document of version 3.
+/// The OpenAPI v3 document.
 pub(super) static OPENAPI_V3_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     let text = json!({"type": "string", "uniqueItems": true});
     let prefix = "#/components/schemas/";
@@ -133,7 +133,7 @@ pub(super) static OPENAPI_V3_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     .to_string()
 });
 
-/// The operations. The two versions of OpenAPI differ in how they put the body and the parameters.
+/// Returns the operations by path. OpenAPI v2 and v3 differ in where the body and the parameters are.
 fn paths(
     prefix: &str,
     body: impl Fn(Value) -> Value,
@@ -245,7 +245,7 @@ fn schemas(prefix: &str) -> Map<String, Value> {
     all
 }
 
-/// What all API servers have in common, as far as metrics have it.
+/// Returns the schemas of metadata, as far as metrics use it: common to all API servers.
 fn metadata_schemas(prefix: &str) -> [(String, Value); 4] {
     let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let object_meta = json!({
@@ -271,7 +271,7 @@ fn metadata_schemas(prefix: &str) -> [(String, Value); 4] {
 mod tests {
     use super::*;
 
-    /// Collects what a document refers to.
+    /// Collects the `$ref`s of a document.
     fn references(node: &Value, found: &mut Vec<String>) {
         match node {
             Value::Object(map) => {

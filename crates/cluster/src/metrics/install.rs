@@ -1,4 +1,4 @@
-//! The objects by which the cluster's own metrics API is found, as metrics-server's manifests have them.
+//! The Service, ClusterRole and APIService of the cluster's metrics API, as in metrics-server's manifests.
 
 use k8s_openapi::{
     api::{core::v1::Service, rbac::v1::ClusterRole},
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use super::{GROUP, NAME, NAMESPACE, VERSION};
 use crate::{control_loop::is_already_exists, error::Error};
 
-/// Creates what is not there yet. What a former start or a chart made stays as it is.
+/// Creates the objects that do not exist yet. Those of an earlier start or of a chart are left unchanged.
 ///
 /// # Errors
-/// Fails if one can't be created.
+/// Fails if an object can't be created.
 pub(crate) async fn install(client: &Client) -> Result<(), Error> {
     let labels = json!({"k8s-app": NAME});
     let service = json!({

@@ -1,4 +1,4 @@
-//! The resource metrics API, `metrics.k8s.io`, as metrics-server has it: the usage of simulated pods and nodes.
+//! The resource metrics API, `metrics.k8s.io`, as metrics-server serves it: the usage of simulated pods and nodes.
 
 mod documents;
 mod install;
@@ -11,7 +11,7 @@ pub(crate) use server::MetricsServer;
 
 /// The API group.
 const GROUP: &str = "metrics.k8s.io";
-/// Its version.
+/// The API version.
 const VERSION: &str = "v1beta1";
 /// Namespace of the service in front of it.
 const NAMESPACE: &str = "kube-system";

@@ -1,4 +1,4 @@
-//! Metrics in the forms that clients ask for: objects, lists, metadata and tables.
+//! Metrics in the formats that clients request: objects, lists, metadata and tables.
 
 use serde_json::{Value, json};
 use steersman_api::{
@@ -9,7 +9,7 @@ use steersman_formats::quantity;
 
 use super::{GROUP, VERSION, documents::Served, usage::Usage};
 
-/// Usage as a resource list.
+/// Returns usage as a resource list.
 pub(super) fn usage_list(usage: Usage) -> Value {
     json!({"cpu": quantity::show(usage.cpu, false), "memory": quantity::show(usage.memory, true)})
 }
@@ -24,7 +24,7 @@ fn api_version() -> String {
     format!("{GROUP}/{VERSION}")
 }
 
-/// One object in the form that was asked for.
+/// Returns one object in the requested format.
 pub(super) fn one_as(output: Output, served: &Served, item: Value, options: &Options) -> ApiResult<Value> {
     match output {
         Output::Object => Ok(with_kind(item, &api_version(), served.kind)),
@@ -34,7 +34,7 @@ pub(super) fn one_as(output: Output, served: &Served, item: Value, options: &Opt
     }
 }
 
-/// A list in the form that was asked for.
+/// Returns a list in the requested format.
 pub(super) fn list_as(
     output: Output,
     served: &Served,
@@ -63,7 +63,7 @@ fn partial(item: &Value, meta: Meta) -> Value {
     with_kind(json!({"metadata": item["metadata"]}), meta.api_version(), "PartialObjectMetadata")
 }
 
-/// A table with metrics-server's columns, of which there are none without rows.
+/// Returns a table with metrics-server's columns. Without rows it has no columns, as with metrics-server.
 fn table(meta: Meta, served: &Served, items: Vec<Value>, options: &Options) -> ApiResult<Value> {
     let column = |name: &str, format: &str, description: &str| json!({"name": name, "type": "string", "format": format, "description": description, "priority": 0});
     let columns = [
@@ -103,7 +103,7 @@ fn table(meta: Meta, served: &Served, items: Vec<Value>, options: &Options) -> A
     }))
 }
 
-/// The usage of a pod or a node.
+/// Returns the total usage of a pod or a node.
 fn total(item: &Value) -> Value {
     if item["usage"].is_object() {
         return item["usage"].clone();

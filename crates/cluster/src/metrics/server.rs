@@ -1,4 +1,4 @@
-//! The server of the metrics API: requests come from the aggregator, which has authorised them.
+//! The server of the metrics API. Its requests come from the aggregation layer, which has authorised them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,23 +27,23 @@ use super::{
     usage::{PodUsage, Usage, measure},
 };
 
-/// The time over which usage counts as measured. Autoscalers leave pods out that are not ready for so long.
+/// Window of the reported usage. Autoscalers ignore the CPU usage of pods that became ready within it.
 const WINDOW: &str = "10s";
-/// Annotations that are remembered as reported.
+/// Maximum number of ignored annotations to remember as logged.
 const MAX_REPORTED: usize = 1000;
-/// Warnings of one answer.
+/// Maximum number of warnings in a response.
 const MAX_WARNINGS: usize = 10;
 
-/// A small metrics-server over what is stored.
+/// A small metrics-server, which reads from the store.
 #[derive(Debug)]
 pub(crate) struct MetricsServer {
     store: Store,
     environment: Arc<dyn Environment>,
-    /// Whether it answers behind its own service, which has no pods.
+    /// Whether it serves its own Service, which has no pods.
     is_installed: bool,
-    /// Whether it answers for a metrics-server of which only simulated pods run.
+    /// Whether it serves for an installed metrics-server whose pods are simulated.
     stands_in: bool,
-    /// Annotations that were ignored, and are in the log.
+    /// Ignored annotations that have been logged.
     reported: Mutex<BTreeSet<String>>,
 }
 
@@ -57,7 +57,7 @@ impl MetricsServer {
         Self { store, environment, is_installed, stands_in, reported: Mutex::default() }
     }
 
-    /// Whether it answers for an APIService, whatever the endpoints of its service say.
+    /// Whether it serves an APIService through its own Service, regardless of endpoints.
     pub(crate) fn is_behind(&self, target: ApiServiceTarget<'_>) -> bool {
         let service = target.service;
         self.is_installed
@@ -65,9 +65,9 @@ impl MetricsServer {
             && service.object.is_some()
     }
 
-    /// Whether it answers for an APIService behind which nothing else does.
+    /// Whether it serves an APIService that has no other server.
     pub(crate) fn serves(&self, target: ApiServiceTarget<'_>) -> bool {
-        // Endpoints that are written by hand lead elsewhere.
+        // A Service without a selector has endpoints written by hand, which lead to another server.
         let selects =
             |service: &Value| service["spec"]["selector"].as_object().is_some_and(|s| !s.is_empty());
         let stands_in = || {
@@ -79,7 +79,7 @@ impl MetricsServer {
         self.is_behind(target) || stands_in()
     }
 
-    /// Answers a request.
+    /// Responds to a request.
     pub(crate) fn answer(&self, request: &Request<Bytes>) -> Response<Bytes> {
         let mut warnings = BTreeSet::new();
         let mut response = match self.respond(request, &mut warnings) {
@@ -87,7 +87,7 @@ impl MetricsServer {
             Err(error) => json_response(error.code, error.to_value().to_string()),
         };
         for warning in warnings.iter().take(MAX_WARNINGS) {
-            // Text that a header can't have is in the log only.
+            // A warning with characters that a header can't have is only logged.
             if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning))) {
                 response.headers_mut().append(header::WARNING, value);
             }
@@ -96,7 +96,7 @@ impl MetricsServer {
         response
     }
 
-    /// Logs annotations that were ignored, each once.
+    /// Logs ignored annotations, each once.
     fn report(&self, warnings: BTreeSet<String>) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.len() > MAX_REPORTED {
@@ -146,7 +146,7 @@ impl MetricsServer {
         }
     }
 
-    /// Answers a request for metrics.
+    /// Serves a request for metrics.
     fn serve(
         &self,
         target: &Target,
@@ -166,7 +166,7 @@ impl MetricsServer {
         if request.method() != Method::GET || options.watch || target.watch {
             return Err(ApiError::method_not_allowed());
         }
-        // The API server writes JSON in another encoding if its client wants that.
+        // The API server transcodes the JSON if its client requested another encoding.
         let (output, _) = negotiate(request.headers())?;
         let value = if target.name.is_empty() {
             let items = self.list(served, &target.namespace, &options, warnings)?;
@@ -178,7 +178,7 @@ impl MetricsServer {
         Ok(json_response(StatusCode::OK, value?.to_string()))
     }
 
-    /// The metrics of what selectors choose.
+    /// Returns the metrics of the objects that the selectors match.
     fn list(
         &self,
         served: &Served,
@@ -208,7 +208,7 @@ impl MetricsServer {
         })
     }
 
-    /// The metrics of one object.
+    /// Returns the metrics of one object.
     fn get(
         &self,
         served: &Served,
@@ -230,13 +230,13 @@ impl MetricsServer {
         })
     }
 
-    /// Names of the nodes from which no metrics come.
+    /// Returns the names of nodes that are not ready, which report no metrics.
     fn unheard_nodes(&self) -> BTreeSet<String> {
         let nodes = self.store.list("nodes", "", None).entries;
         nodes.iter().filter(|node| !is_ready(&node.value())).map(|node| node.name().to_owned()).collect()
     }
 
-    /// The usage of all pods, by node.
+    /// Returns the usage of all pods, summed by node.
     fn node_usage(&self, warnings: &mut BTreeSet<String>) -> BTreeMap<String, Usage> {
         let mut nodes = BTreeMap::<String, Usage>::new();
         for entry in self.store.list("pods", "", None).entries {
@@ -248,7 +248,7 @@ impl MetricsServer {
         nodes
     }
 
-    /// What a pod uses. Only those that run use anything.
+    /// Measures the usage of a pod, which is zero unless it is running.
     fn measure<'a>(&self, pod: &'a Value, warnings: &mut BTreeSet<String>) -> PodUsage<'a> {
         if pod["status"]["phase"] != "Running" {
             return PodUsage::default();
@@ -260,7 +260,7 @@ impl MetricsServer {
         usage
     }
 
-    /// The object that controls a pod, if its kind is built in.
+    /// Returns the object that controls a pod, if its kind is built in.
     fn controller(&self, pod: &Value) -> Option<Value> {
         let owners = pod["metadata"]["ownerReferences"].as_array()?;
         let owner = owners.iter().find(|owner| owner["controller"] == true)?;
@@ -326,7 +326,7 @@ fn is_ready(node: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// The metadata of metrics: they are made when they are asked for, with the labels of what was measured.
+/// Returns the metadata of metrics: created at the time of the request, with the labels of the measured object.
 fn metadata(of: &Value, now: Timestamp) -> Value {
     let mut metadata = json!({"name": object::name(of), "creationTimestamp": seconds(now)});
     for field in ["namespace", "labels"] {

@@ -1,5 +1,6 @@
-//! Validating admission policies: the generation that has been looked at. Expressions are not checked against the types of what
-//! they match, so there are no warnings of that.
+//! ValidatingAdmissionPolicies: sets `observedGeneration` in their status.
+//!
+//! Expressions are not type-checked against the resources that they match, so the status has no such warnings.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use kube::{
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::control_loop::ControlLoop;
 
-/// The manager under which the status is applied.
+/// Field manager of the status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
 pub(super) async fn reconcile(control: &mut ControlLoop, name: &str) -> kube::Result<()> {

@@ -1,4 +1,4 @@
-//! Cluster roles that gather the rules of others.
+//! ClusterRole aggregation: collects the rules of other ClusterRoles.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use kube::{
@@ -12,11 +12,11 @@ use crate::control_loop::ControlLoop;
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
-/// Looks at all of them, since any role may concern any other.
+/// Reconciles all ClusterRoles together, since each may be selected by any other.
 pub(super) async fn reconcile(control: &mut ControlLoop) -> kube::Result<()> {
     let api: Api<ClusterRole> = Api::all(control.client.clone());
     let mut roles = api.list(&ListParams::default()).await?.items;
-    // Gathered rules may be gathered again: the second round sees what the first one gathered, and so on.
+    // Aggregated rules may be aggregated again: each round sees the result of the one before.
     for _ in 0..roles.len() {
         let Some((index, rules)) = outdated(&roles) else { break };
         let Some(role) = roles.get_mut(index) else { break };
@@ -32,7 +32,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop) -> kube::Result<()> {
     Ok(())
 }
 
-/// The first role whose rules are not what its selectors gather, and those.
+/// Returns the first ClusterRole with outdated aggregated rules, and what they should be.
 fn outdated(roles: &[ClusterRole]) -> Option<(usize, Vec<PolicyRule>)> {
     roles.iter().enumerate().find_map(|(index, role)| {
         let rules = gathered(roles, role)?;
@@ -44,7 +44,7 @@ fn gathered(roles: &[ClusterRole], role: &ClusterRole) -> Option<Vec<PolicyRule>
     let mut rules: Vec<PolicyRule> = Vec::new();
     for selector in role.aggregation_rule.as_ref()?.cluster_role_selectors.iter().flatten() {
         let selector = Selector::try_from(selector.clone()).ok()?;
-        // Roles are listed by name.
+        // Roles are listed in order of their names.
         let others = roles.iter().filter(|r| r.name_any() != role.name_any() && selector.matches(r.labels()));
         for rule in others.flat_map(|r| r.rules.iter().flatten()) {
             if !rules.contains(rule) {

@@ -1,4 +1,4 @@
-//! What pods take of their nodes: amounts, host ports and slots for pods.
+//! Capacity of nodes: resource requests, host ports and pod slots.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,18 +16,19 @@ pub(super) const TOO_MANY_PODS: &str = "Too many pods";
 
 type Amounts = BTreeMap<String, Quantity>;
 
-/// Resource usage of nodes. It is updated with every change of a pod: adding up all pods of a node for each
-/// that is placed would take the square of their number.
+/// Resource usage of nodes, updated with every change of a pod.
+///
+/// Summing up all pods of a node for each pod to be scheduled would be quadratic.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeCapacity {
     nodes: HashMap<String, NodeUsage>,
-    /// Pods that fit nowhere, by namespace and name.
+    /// Unschedulable pods, by namespace and name.
     unschedulable: BTreeSet<(String, String)>,
-    /// Pods that others were taken away for, with their node.
+    /// Pods that others were preempted for, with their nominated node.
     nominated: BTreeMap<(String, String), String>,
-    /// How many pods of a namespace have no node yet.
+    /// Number of unscheduled pods per namespace.
     unscheduled: HashMap<String, usize>,
-    /// Objects of a namespace that make no more pods until some have a node.
+    /// Objects per namespace that create no more pods until some are bound.
     held_back: BTreeMap<String, BTreeSet<WorkItem>>,
 }
 
@@ -39,7 +40,7 @@ struct NodeUsage {
     pods: BTreeMap<(String, String), i32>,
 }
 
-/// Sum of what pods request.
+/// Sum of pods' requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Requested {
     pub(super) pods: usize,
@@ -55,7 +56,7 @@ struct HostPort {
 }
 
 impl HostPort {
-    /// Whether both cannot be had on one node: an address that is not named stands for all.
+    /// Whether two host ports conflict on one node. An unspecified address means all addresses.
     fn conflicts_with(&self, other: &Self) -> bool {
         const ALL: &str = "0.0.0.0";
         self.number == other.number
@@ -65,7 +66,7 @@ impl HostPort {
 }
 
 impl Requested {
-    /// What one pod requests.
+    /// Returns the requests of one pod.
     pub(super) fn of(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
         Self { pods: 1, amounts: requests(spec), ports: host_ports(spec) }
@@ -94,7 +95,7 @@ impl Requested {
         }
     }
 
-    /// What a node lacks to run another pod beside these; empty if it fits.
+    /// Returns which resources a node lacks for another pod besides these requests; empty if it fits.
     pub(super) fn insufficient(&self, node: &Node, pod: &Self) -> Vec<String> {
         let allocatable = node.status.as_ref().and_then(|s| s.allocatable.as_ref());
         let offered = |name: &str| {
@@ -102,7 +103,7 @@ impl Requested {
             found.unwrap_or(Quantity::ZERO)
         };
         let mut lacking = Vec::new();
-        // A node that says nothing of pods, or nothing at all, was created by hand: it is not full.
+        // A node without allocatable resources, or without `pods` among them, was created by hand: it is not full.
         let counted = allocatable.is_some_and(|a| a.contains_key("pods"));
         if counted && Quantity::count(self.pods + pod.pods) > offered("pods") {
             lacking.push(TOO_MANY_PODS.to_owned());
@@ -122,7 +123,7 @@ impl Requested {
 }
 
 impl NodeCapacity {
-    /// What the pods on a node take, with those that are to come onto it before a pod of this priority.
+    /// Returns the requests of a node's pods, and of pods nominated for it with at least the priority of `pod`.
     pub(super) fn requested_before(&self, pods: &Cache<Pod>, node: &str, pod: &Pod) -> Requested {
         let mut load = self.requested(node);
         let coming = self.nominated.iter().filter(|(_, n)| n.as_str() == node);
@@ -134,17 +135,17 @@ impl NodeCapacity {
         load
     }
 
-    /// What the pods on a node take.
+    /// Returns the requests of the pods on a node.
     pub(super) fn requested(&self, node: &str) -> Requested {
         self.nodes.get(node).map(|usage| usage.requested.clone()).unwrap_or_default()
     }
 
-    /// How many pods are on a node.
+    /// Returns the number of pods on a node.
     pub(super) fn count(&self, node: &str) -> usize {
         self.nodes.get(node).map_or(0, |usage| usage.requested.pods)
     }
 
-    /// The names of the pods on a node with a priority below one, in their order.
+    /// Returns the names of the pods on a node with a priority below `priority`, in order.
     pub(super) fn lower_priority(
         &self,
         node: &str,
@@ -154,17 +155,17 @@ impl NodeCapacity {
         pods.filter(move |(_, of)| **of < priority).map(|(name, _)| name)
     }
 
-    /// How many pods of a namespace have no node yet.
+    /// Returns the number of unscheduled pods in a namespace.
     pub(crate) fn unscheduled(&self, namespace: &str) -> usize {
         self.unscheduled.get(namespace).copied().unwrap_or_default()
     }
 
-    /// Remembers an object that makes no more pods until some have a node.
+    /// Records an object that creates no more pods until some are bound.
     pub(crate) fn hold_back(&mut self, item: WorkItem) {
         self.held_back.entry(item.namespace.clone()).or_default().insert(item);
     }
 
-    /// Counts a pod that has, or no longer has, to get a node, and gives the objects that waited for that.
+    /// Updates the number of unscheduled pods, and returns the objects that waited for it to fall.
     fn count_unscheduled(&mut self, namespace: &str, was: bool, is: bool) -> BTreeSet<WorkItem> {
         match (was, is) {
             (false, true) => *self.unscheduled.entry(namespace.to_owned()).or_default() += 1,
@@ -182,12 +183,14 @@ impl NodeCapacity {
         BTreeSet::new()
     }
 
-    /// Remembers an unschedulable pod.
+    /// Records an unschedulable pod.
     pub(super) fn add_unschedulable(&mut self, namespace: &str, name: &str) {
         self.unschedulable.insert((namespace.to_owned(), name.to_owned()));
     }
 
-    /// Updates the usage when a pod changed, and gives the items that can go on: unschedulable pods when resources became free.
+    /// Updates the usage after a change of a pod.
+    ///
+    /// Returns the items to reconcile again, such as unschedulable pods when resources became free.
     pub(crate) fn pod_changed(&mut self, old: Option<&Pod>, new: Option<&Pod>) -> Vec<WorkItem> {
         let Some(pod) = new.or(old) else { return Vec::new() };
         let key = (pod.namespace().unwrap_or_default(), pod.name_any());
@@ -237,18 +240,18 @@ impl NodeCapacity {
     }
 }
 
-/// The node whose resources a pod uses.
+/// Returns the node whose resources a pod uses.
 fn node_of(pod: &Pod) -> Option<&str> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
     (!is_terminal(pod)).then_some(node)
 }
 
-/// Whether a pod has to get a node.
+/// Whether a pod is active and not bound to a node.
 fn is_unscheduled(pod: &Pod) -> bool {
     pod.spec.as_ref().is_some_and(|s| s.node_name.is_none()) && is_active(pod)
 }
 
-/// The priority that admission gave a pod.
+/// Returns the priority that admission assigned to a pod.
 pub(super) fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|s| s.priority).unwrap_or_default()
 }
@@ -270,7 +273,7 @@ fn plus(mut one: Amounts, other: &Amounts) -> Amounts {
     one
 }
 
-/// What a pod asks for: its containers together, or the hungriest step of its start, and what running it costs.
+/// Returns a pod's requests: of its containers together or of its largest init step, plus its overhead.
 fn requests(spec: &PodSpec) -> Amounts {
     let running = spec.containers.iter().fold(Amounts::new(), |sum, c| plus(sum, &requested(c)));
     let (mut beside, mut most) = (Amounts::new(), Amounts::new());

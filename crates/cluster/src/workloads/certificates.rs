@@ -1,4 +1,4 @@
-//! Certificate signing requests: those that are approved get certificates of the cluster's authority.
+//! CertificateSigningRequests: signs the approved ones with the cluster's CA.
 
 use jiff::SignedDuration;
 use k8s_openapi::{
@@ -14,7 +14,7 @@ const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 const NODES: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
-/// Time that a certificate is valid unless the request says otherwise, as `--cluster-signing-duration` has it.
+/// Default validity of certificates: the default of `--cluster-signing-duration`.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
 
 pub(super) async fn reconcile(control: &mut ControlLoop, name: &str) -> kube::Result<()> {
@@ -33,7 +33,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, name: &str) -> kube::Re
     if !has("Approved") || has("Denied") || has("Failed") || is_signed {
         return Ok(());
     }
-    // One that is none has been refused before.
+    // An invalid request has been refused by validation.
     let Some(asked) = SigningRequest::from_pem(&request.spec.request.0) else { return Ok(()) };
     let usages = request.spec.usages.clone().unwrap_or_default();
     if let Some(why) = fault(signer, &asked, &usages) {
@@ -58,7 +58,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, name: &str) -> kube::Re
     api.replace_status(name, &control.params(), &request).await.map(drop)
 }
 
-/// What keeps a signer from signing.
+/// Returns why a signer must not sign a request.
 fn fault(signer: &str, asked: &SigningRequest, usages: &[String]) -> Option<&'static str> {
     let only = |allowed: &[&str]| usages.iter().all(|usage| allowed.contains(&usage.as_str()));
     let has = |wanted: &str| usages.iter().any(|usage| usage == wanted);

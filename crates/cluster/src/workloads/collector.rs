@@ -1,4 +1,4 @@
-//! Garbage collection: what lost its owners goes, foreground deletion waits for dependents, orphans are let go.
+//! Garbage collection: deletes objects without owners, and carries out foreground deletion and orphaning.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
@@ -12,19 +12,19 @@ use crate::control_loop::{
     ControlLoop, Controller, Deletion, FOREGROUND, GraphNode, MANAGER, ORPHAN, is_not_found,
 };
 
-/// How an owner stands to its dependent.
+/// The state of an owner reference.
 enum OwnerState {
-    /// It is there.
+    /// The owner exists.
     Solid,
-    /// It is gone.
+    /// The owner does not exist.
     Dangling,
-    /// It is there, and waits for its dependents to go first.
+    /// The owner exists and waits for its dependents, in foreground deletion.
     WaitingForDependents,
-    /// The reference can't be followed, so nothing is concluded from it.
+    /// The reference can't be resolved, so nothing is concluded from it.
     Unknown,
 }
 
-/// Looks at the object with `uid`.
+/// Reconciles the object with `uid`.
 pub(super) async fn reconcile(control: &mut ControlLoop, uid: &str) -> kube::Result<()> {
     let Some(node) = control.graph.get(uid).cloned() else { return Ok(()) };
     if node.deleting && node.orphan {
@@ -61,7 +61,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, uid: &str) -> kube::Res
     delete(control, uid, &node, policy).await
 }
 
-/// Lets the dependents go, then the object.
+/// Removes the owner reference from the dependents, then the object's `orphan` finalizer.
 async fn orphan(control: &mut ControlLoop, uid: &str, node: &GraphNode) -> kube::Result<()> {
     for dependent in control.graph.dependents(uid) {
         if control.is_spent() {
@@ -75,7 +75,7 @@ async fn orphan(control: &mut ControlLoop, uid: &str, node: &GraphNode) -> kube:
     drop_finalizer(control, uid, node, ORPHAN).await
 }
 
-/// Lets the object go when nothing blocks it any more.
+/// Removes the object's `foregroundDeletion` finalizer once no dependent blocks it.
 async fn foreground(control: &mut ControlLoop, uid: &str, node: &GraphNode) -> kube::Result<()> {
     let mut blocked = false;
     for dependent in control.graph.dependents(uid) {
@@ -104,7 +104,7 @@ async fn owner_state(
     }
     let namespace = if resource.namespaced { node.namespace.as_str() } else { "" };
     if let Some(known) = control.graph.get(&owner.uid) {
-        // A reference with another name or from another namespace leads nowhere, whatever its uid.
+        // A reference with another name, kind or namespace is dangling, even if its uid exists.
         if known.namespace == namespace
             && known.name == owner.name
             && *known.resource == *resource.qualified()
@@ -116,7 +116,7 @@ async fn owner_state(
             });
         }
     }
-    // The owner's watch may be behind the dependent's: only the API knows.
+    // The owner's watch may lag behind the dependent's: only the API can tell.
     let api: Api<DynamicObject> = if resource.namespaced {
         Api::namespaced_with(control.client.clone(), namespace, &resource.api)
     } else {
@@ -149,7 +149,7 @@ async fn delete(
     policy: PropagationPolicy,
 ) -> kube::Result<()> {
     let Some(api) = api(control, node) else { return Ok(()) };
-    // The cache may be stale: if the object was adopted meanwhile, its version differs.
+    // The graph may be stale: if the object was adopted meanwhile, its version differs.
     let Some(found) = api.get_metadata_opt(&node.name).await? else { return Ok(()) };
     if found.metadata.uid.as_deref() != Some(uid) || found.metadata.deletion_timestamp.is_some() {
         return Ok(());
@@ -163,7 +163,7 @@ async fn delete(
         ..DeleteParams::default()
     };
     if found.metadata.owner_references.unwrap_or_default() != node.owners {
-        // The change is on its way here.
+        // The change has not reached the graph yet.
         return Ok(());
     }
     let deletion = Deletion::of(&control.client, api.resource_url(), &node.name, &options).await;
@@ -203,7 +203,7 @@ async fn drop_finalizer(
     .await
 }
 
-/// Merges a patch of the metadata, made from what the API has at this moment.
+/// Sends a merge patch of the metadata, computed from its current state in the API.
 async fn patch_metadata(
     control: &mut ControlLoop,
     uid: &str,

@@ -1,4 +1,4 @@
-//! Cron jobs: a job whenever the schedule says so.
+//! CronJobs: creates a Job whenever one is due.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,9 +18,9 @@ use crate::control_loop::{ControlLoop, Controller, NewEvent, is_already_exists, 
 
 const NAME: &str = "cronjob-controller";
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-/// More missed times than this are worth a warning.
+/// Number of missed start times above which a warning event is recorded.
 const MAX_MISSED: usize = 100;
-/// Looks a moment after the time has come, so that it has come on every clock.
+/// Delay after a start time before reconciling, so that it has passed on every clock.
 const MARGIN: Duration = Duration::from_millis(100);
 
 pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
@@ -42,7 +42,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     result
 }
 
-/// How a job ended: the type of its last condition and when.
+/// Returns how a Job finished, as the type of its final condition, and when.
 fn finished(job: &Job) -> Option<(&str, Timestamp)> {
     let conditions = job.status.as_ref()?.conditions.as_deref()?;
     let last = conditions
@@ -64,7 +64,7 @@ fn reference(job: &Job) -> ObjectReference {
     }
 }
 
-/// When a schedule came last and comes next.
+/// Start times of a schedule: the last one, the number of missed ones and the next one.
 struct Times {
     last: Option<Timestamp>,
     missed: usize,
@@ -72,7 +72,7 @@ struct Times {
 }
 
 impl Times {
-    /// Everything after `from` and up to `now`.
+    /// Computes the start times after `from` and up to `now`.
     fn of(schedule: &Schedule, zone: &TimeZone, from: Timestamp, now: Timestamp) -> Self {
         let following = |at: Timestamp| schedule.next(&at.to_zoned(zone.clone())).map(|z| z.timestamp());
         let (mut last, mut missed) = (None, 0);
@@ -84,7 +84,7 @@ impl Times {
             }
         }
         if missed > MAX_MISSED {
-            // The latest is near: look through longer and longer times before now, each with few moments to try.
+            // The last one is recent: search longer and longer periods before now, each with few start times to try.
             for seconds in [60, 3_600, 86_400, 31 * 86_400] {
                 let begin = now.as_second().saturating_sub(seconds);
                 let mut at = Timestamp::from_second(begin).ok().and_then(following);
@@ -118,7 +118,7 @@ impl CronJobSync {
         control.record_event(&self.cron, NewEvent { component: NAME, warning, reason, message }).await;
     }
 
-    /// Takes the jobs that ended off the list of active ones.
+    /// Removes finished Jobs from the list of active ones.
     async fn update_active(&self, control: &mut ControlLoop, status: &mut CronJobStatus) {
         let active = status.active.take().unwrap_or_default();
         for job in &self.jobs {
@@ -162,7 +162,7 @@ impl CronJobSync {
         status.active = (!left.is_empty()).then_some(left);
     }
 
-    /// Deletes the oldest of the jobs that ended.
+    /// Deletes the oldest finished Jobs beyond the history limits.
     async fn delete_finished(&self, control: &mut ControlLoop) -> kube::Result<()> {
         let spec = self.cron.spec.clone();
         for (how, limit) in
@@ -186,7 +186,7 @@ impl CronJobSync {
         Ok(())
     }
 
-    /// Starts a job if one is due, and comes back when the next one is.
+    /// Creates a Job if one is due, and schedules the next reconcile.
     async fn start_due(&mut self, control: &mut ControlLoop, status: &mut CronJobStatus) -> kube::Result<()> {
         let spec = self.cron.spec.clone();
         if spec.suspend == Some(true) {
@@ -243,7 +243,7 @@ impl CronJobSync {
         let made = match control.create(&self.job(due, &zone)).await {
             Ok(made) => made,
             Err(error) if is_already_exists(&error) => {
-                // An earlier look made it and did not get to say so.
+                // An earlier reconcile created it and failed to update the status.
                 status.last_schedule_time = Some(whole(due));
                 return Ok(());
             }
@@ -268,7 +268,7 @@ impl CronJobSync {
         annotations.insert(SCHEDULED.to_owned(), at.replace("+00:00", "Z"));
         Job {
             metadata: ObjectMeta {
-                // The minute names the job, so that one time never makes two.
+                // The name contains the scheduled minute, so one start time never creates two Jobs.
                 name: Some(format!("{}-{}", self.cron.name_any(), due.as_second() / 60)),
                 namespace: self.cron.namespace(),
                 labels: given.labels,

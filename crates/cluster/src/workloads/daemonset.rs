@@ -1,4 +1,4 @@
-//! Daemon sets: a pod on every node that fits.
+//! DaemonSets: a pod on every eligible node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use crate::control_loop::{ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "daemonset-controller";
 const GENERATION: &str = "deprecated.daemonset.template.generation";
-/// The label by which pods tell the same.
+/// Pod label with the value of [`GENERATION`].
 const POD_GENERATION: &str = "pod-template-generation";
 
 pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
@@ -51,7 +51,7 @@ struct DaemonSetSync {
     hash: String,
 }
 
-/// Where a pod is, or has to go.
+/// Returns the node that a pod is bound to, or is pinned to by node affinity.
 fn node_of(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
     if let Some(node) = spec.node_name.as_deref() {
@@ -64,7 +64,9 @@ fn node_of(pod: &Pod) -> Option<&str> {
 }
 
 impl DaemonSetSync {
-    /// Whether a pod is of the newest template, of which there may be a revision by another name than when it was made.
+    /// Whether a pod is of the current template, by revision hash or by generation.
+    ///
+    /// The hash differs if the template's revision has another name than when the pod was created.
     fn is_new(&self, pod: &Pod) -> bool {
         let generation = self.set.annotations().get(GENERATION);
         pod.labels().get(revisions::LABEL) == Some(&self.hash)
@@ -75,7 +77,7 @@ impl DaemonSetSync {
         self.set.spec.as_ref().and_then(|s| s.min_ready_seconds).unwrap_or_default()
     }
 
-    /// Whether a node is to have a pod, and whether it may keep one.
+    /// Returns whether a node should run a pod, and whether an existing pod may continue to run there.
     fn node_should_run(&self, node: &Node) -> (bool, bool) {
         let template = self.set.spec.clone().unwrap_or_default().template;
         let mut pod = Pod { spec: template.spec, ..Pod::default() };
@@ -126,7 +128,7 @@ impl DaemonSetSync {
         for node in &wanted {
             let old = on(&node.name_any()).into_iter().find(|p| !self.is_new(p));
             let Some(old) = old else { continue };
-            // One that does not work is replaced at no cost.
+            // Replacing an unavailable pod costs no availability.
             if available(&old) {
                 if left <= 0 {
                     continue;
@@ -138,7 +140,7 @@ impl DaemonSetSync {
         Ok(())
     }
 
-    /// Updates with new pods beside the old ones, until they work.
+    /// Updates with surge: new pods run beside the old ones until they are available.
     async fn surge_update(
         &self,
         control: &mut ControlLoop,
@@ -165,7 +167,7 @@ impl DaemonSetSync {
         Ok(())
     }
 
-    /// Makes the pod of a node, or removes what is not wanted there.
+    /// Creates the pod of a node, or deletes surplus pods there.
     async fn sync_node(
         &self,
         control: &mut ControlLoop,
@@ -190,7 +192,7 @@ impl DaemonSetSync {
                 self.delete_pod(control, pod).await?;
             }
         }
-        // Of several of one revision the oldest stays.
+        // Among several pods of one revision, the oldest is kept.
         kept.sort_by_key(|p| (p.metadata.creation_timestamp.as_ref().map(|t| t.0), p.name_any()));
         for same in [true, false] {
             let of_kind: Vec<_> = kept.iter().filter(|p| self.is_new(p) == same).skip(1).cloned().collect();
@@ -301,7 +303,7 @@ impl DaemonSetSync {
     }
 }
 
-/// Daemons stay on nodes that are in trouble.
+/// Adds the default tolerations of daemon pods, which stay on nodes with problems.
 fn add_tolerations(pod: &mut Pod) {
     let Some(spec) = &mut pod.spec else { return };
     let host = spec.host_network == Some(true);

@@ -1,4 +1,4 @@
-//! Deployments: a replica set per revision, and the way from one to the next.
+//! Deployments: a ReplicaSet per revision, and the rollout from one to the next.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     }
 }
 
-/// A deployment with its replica sets, kept up to date while it is worked on.
+/// A deployment with its ReplicaSets, kept current during a reconcile.
 struct Rollout {
     deployment: Deployment,
     sets: Vec<Arc<ReplicaSet>>,
@@ -70,7 +70,7 @@ impl Rollout {
         self.deployment.status.as_ref()?.conditions.as_ref()?.iter().find(|c| c.type_ == type_)
     }
 
-    /// Whether the number of replicas was changed since the sets were last written.
+    /// Whether the deployment was scaled since its ReplicaSets were last annotated.
     fn was_scaled(&self) -> bool {
         let wanted = wanted(&self.deployment).to_string();
         self.sets
@@ -79,7 +79,7 @@ impl Rollout {
             .any(|s| s.annotations().get(rollout::DESIRED).is_some_and(|d| *d != wanted))
     }
 
-    /// Says when a rollout is paused and resumed.
+    /// Updates the `Progressing` condition when the deployment is paused or resumed.
     async fn update_paused_condition(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let spec = self.deployment.spec.clone().unwrap_or_default();
         if spec.progress_deadline_seconds.is_none_or(|d| d == i32::MAX) {
@@ -102,7 +102,7 @@ impl Rollout {
         self.write_status(control, status).await
     }
 
-    /// The replica set of the present template, made if it is missing and wanted. Brings revisions up to date.
+    /// Returns the ReplicaSet of the current template, creating it if `make` is set. Updates the revisions.
     async fn new_set(
         &mut self,
         control: &mut ControlLoop,
@@ -184,7 +184,7 @@ impl Rollout {
         let made = match control.create(&set).await {
             Ok(made) => made,
             Err(error) if is_already_exists(&error) => {
-                // Another template came to the same hash, or the set is not known here yet.
+                // Either another template has the same hash, or the existing set is not cached yet.
                 let mut status = self.deployment.status.clone().unwrap_or_default();
                 let namespace = self.deployment.namespace().unwrap_or_default();
                 let foreign = control.caches.replica_sets.get(&namespace, &set.name_any()).is_some_and(|s| {
@@ -256,7 +256,7 @@ impl Rollout {
             return Ok(());
         }
         self.deployment.annotations_mut().insert(rollout::REVISION.to_owned(), text);
-        // By way of the status, so that the revision that a rollout gets is no new generation.
+        // Written through the status, so that setting the revision does not increment the generation.
         self.deployment = control.update_status(&self.deployment).await?;
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Rollout {
         ) || changed
     }
 
-    /// Gives a replica set its size.
+    /// Scales a ReplicaSet.
     async fn scale(&mut self, control: &mut ControlLoop, set: &ReplicaSet, count: i32) -> kube::Result<()> {
         let (mut changed, before) = (set.clone(), size(set));
         let noted = self.note_sizes(&mut changed);
@@ -296,7 +296,7 @@ impl Rollout {
         Ok(())
     }
 
-    /// Brings the sets to a changed number of replicas without moving the rollout on.
+    /// Scales the ReplicaSets proportionally to a changed number of replicas, without advancing the rollout.
     async fn scale_evenly(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let active: Vec<_> = self.sets.iter().filter(|s| size(s) > 0).cloned().collect();
         let single = match active.len() {
@@ -346,7 +346,7 @@ impl Rollout {
         self.report(control).await
     }
 
-    /// Takes replicas from old sets as far as availability allows; says whether it did.
+    /// Scales down old ReplicaSets as far as availability allows. Returns whether it did.
     async fn shrink_old(&mut self, control: &mut ControlLoop) -> kube::Result<bool> {
         let old = self.old_ones();
         if rollout::total_size(&old) == 0 {
@@ -425,7 +425,7 @@ impl Rollout {
             && self.new_one().is_some()
     }
 
-    /// Deletes old sets beyond the history that is kept.
+    /// Deletes old ReplicaSets beyond `revisionHistoryLimit`.
     async fn clean_up(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let Some(limit) = self.deployment.spec.as_ref().and_then(|s| s.revision_history_limit) else {
             return Ok(());
@@ -487,7 +487,7 @@ impl Rollout {
         }
     }
 
-    /// Writes what the deployment has come to.
+    /// Updates the status of the deployment.
     async fn report(&mut self, control: &mut ControlLoop) -> kube::Result<()> {
         let mut status = self.calculate();
         let minimum = wanted(&self.deployment) - rollout::max_unavailable(&self.deployment);
@@ -561,7 +561,7 @@ impl Rollout {
         }
     }
 
-    /// Says that a rollout that has not moved for too long is stuck, or looks again when it would be.
+    /// Fails a rollout without progress once its deadline has passed, or reconciles again at the deadline.
     fn judge_deadline(
         &self,
         control: &mut ControlLoop,
@@ -603,7 +603,7 @@ impl Rollout {
     }
 }
 
-/// Puts a condition in unless it says what is there already.
+/// Sets a condition unless it has the same status and reason already.
 fn set_condition(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
     let conditions = status.conditions.get_or_insert_default();
     if let Some(current) = conditions.iter().find(|c| c.type_ == condition.type_) {

@@ -1,4 +1,4 @@
-//! Pod disruption budgets: how many pods may be taken away at this moment.
+//! PodDisruptionBudgets: the number of currently allowed disruptions.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
         expected_pods: Some(expected),
         observed_generation: generation,
         conditions: Some(conditions),
-        // Evictions that were allowed and whose pods are gone by now need not be remembered.
+        // Allowed evictions of pods that are gone by now are dropped.
         disrupted_pods: old
             .disrupted_pods
             .clone()
@@ -89,13 +89,13 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     control.update_status(&changed).await.map(drop)
 }
 
-/// Whether a budget is about a pod. An empty selector is about every pod, none about no pod.
+/// Whether a budget's selector matches a pod: an empty one matches every pod, a missing one none.
 fn covers(selector: Option<&LabelSelector>, pod: &Pod) -> bool {
     let Some(selector) = selector else { return false };
     Selector::try_from(selector.clone()).is_ok_and(|s| s.matches(pod.labels()))
 }
 
-/// How many pods the controllers of these pods want together.
+/// Returns the sum of the replicas that the controllers of these pods want.
 fn scales<'a>(control: &ControlLoop, pods: impl Iterator<Item = &'a Pod>) -> i32 {
     let mut wanted: BTreeMap<String, i32> = BTreeMap::new();
     for pod in pods {

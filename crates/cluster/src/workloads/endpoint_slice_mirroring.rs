@@ -16,9 +16,9 @@ use crate::control_loop::ControlLoop;
 
 const CONTROLLER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
-/// Marks endpoints that are a lock.
+/// Annotation of Endpoints that serve as a leader election lock.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// More addresses of a subset than this are not mirrored.
+/// Maximum number of addresses of a subset to mirror.
 const PER_SUBSET: usize = 1000;
 
 pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
@@ -40,7 +40,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
             let own = slices_known.controlled_by(endpoints.meta().uid.as_deref().unwrap_or_default());
             own.filter(is_mirror).cloned().collect()
         }
-        // The uid of the deleted Endpoints is not known any more.
+        // The uid of the deleted Endpoints is no longer known.
         None => slices_known.within(namespace).filter(is_mirror).cloned().collect(),
     };
     for want in wanted {
@@ -63,7 +63,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     Ok(())
 }
 
-/// Whether endpoints say that they want no slices.
+/// Whether Endpoints opt out of mirroring.
 fn is_left_out(endpoints: &Endpoints) -> bool {
     endpoints.labels().get(SKIP).is_some_and(|v| v == "true") || endpoints.annotations().contains_key(LEADER)
 }
@@ -75,7 +75,7 @@ fn slices(endpoints: &Endpoints) -> Vec<EndpointSlice> {
         .collect()
 }
 
-/// What a subset has of one kind of addresses; nothing if it has none.
+/// Returns the slice for a subset's addresses of one address type, or `None` if it has none.
 fn slice(endpoints: &Endpoints, subset: &EndpointSubset, kind: &str) -> Option<EndpointSlice> {
     let of = |list: &Option<Vec<EndpointAddress>>, ready: bool| -> Vec<Endpoint> {
         let addresses = list.iter().flatten().filter(|a| a.ip.contains(':') == (kind == "IPv6"));

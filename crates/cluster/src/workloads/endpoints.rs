@@ -1,4 +1,4 @@
-//! Where services lead: endpoint slices, and the endpoints that older clients read.
+//! Endpoints of Services: EndpointSlices, and Endpoints for older clients.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,10 +21,10 @@ pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 pub(super) const SERVICE: &str = "kubernetes.io/service-name";
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// More endpoints than this start another slice.
+/// Maximum number of endpoints in a slice.
 const PER_SLICE: usize = 100;
 
-/// Name, protocol and number of the ports that a pod answers on.
+/// Name, protocol, number and application protocol of the ports that a pod serves.
 type Ports = Vec<(Option<String>, String, i32, Option<String>)>;
 
 pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
@@ -146,7 +146,7 @@ async fn write_slices(
         }
     }
     if wanted.is_empty() {
-        // A service without pods has an empty slice, so that watchers know that it was looked at.
+        // A service without pods has an empty slice, which shows watchers that it was reconciled.
         wanted.push(slice(service, &Ports::new(), Vec::new()));
     }
     let uid = service.uid().unwrap_or_default();
@@ -244,7 +244,7 @@ async fn write_endpoints(
     }
 }
 
-/// The endpoints of a service that is gone have no owner to go with.
+/// Deletes the Endpoints of a deleted service, which have no owner reference to be collected by.
 async fn delete_endpoints(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
     match control.caches.endpoints.get(namespace, name) {
         Some(left) => control.delete(&*left, None).await,

@@ -1,26 +1,26 @@
-//! The indexes of an indexed job: which are done, which have failed too often, and whether those done are enough.
+//! Indexes of an Indexed Job: the completed and the failed ones, and whether the completed ones suffice.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::{batch::v1::SuccessPolicy, core::v1::Pod};
 use kube::ResourceExt as _;
 
-/// Tells a pod's index.
+/// Annotation with a pod's index.
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// Tells how many pods of the same index failed before.
+/// Annotation with the number of earlier pods of the same index that failed.
 pub(super) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 
-/// The index of a pod.
+/// Returns the index of a pod.
 pub(super) fn of(pod: &Pod) -> Option<i32> {
     pod.annotations().get(INDEX)?.parse().ok()
 }
 
-/// How many pods of its index failed before a pod.
+/// Returns the number of earlier pods of the same index that failed.
 pub(super) fn failures_before(pod: &Pod) -> i32 {
     pod.annotations().get(FAILURES).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// The first rule of a policy by which the indexes that are done are enough.
+/// Returns the first rule of a success policy that the completed indexes satisfy.
 pub(super) fn rule_met(policy: &SuccessPolicy, done: &Indexes) -> Option<usize> {
     policy.rules.iter().position(|rule| {
         let listed = rule.succeeded_indexes.as_deref().map(Indexes::parse);
@@ -33,15 +33,15 @@ pub(super) fn rule_met(policy: &SuccessPolicy, done: &Indexes) -> Option<usize> 
     })
 }
 
-/// A set of indexes as ranges, since a short text can name billions of them.
+/// A set of indexes, stored as ranges: a short string can name billions of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Indexes {
-    /// First to last of each range. Ranges neither overlap nor touch.
+    /// First and last index of each range. Ranges neither overlap nor touch.
     ranges: BTreeMap<i32, i32>,
 }
 
 impl Indexes {
-    /// `1,3-5` as a set. Parts that are no numbers are left out.
+    /// Parses `1,3-5`. Parts that are not numbers are skipped.
     pub(super) fn parse(text: &str) -> Self {
         let mut indexes = Self::default();
         for part in text.split(',').filter(|p| !p.is_empty()) {
@@ -57,7 +57,7 @@ impl Indexes {
         if first > last {
             return;
         }
-        // Whatever overlaps or touches becomes one range with it.
+        // Overlapping and adjacent ranges are merged.
         while let Some((start, end)) = self.ranges.range(..=last.saturating_add(1)).next_back() {
             let (start, end) = (*start, *end);
             if end < first.saturating_sub(1) {
@@ -69,7 +69,7 @@ impl Indexes {
         self.ranges.insert(first, last);
     }
 
-    /// Takes the indexes of another set in.
+    /// Adds the indexes of another set.
     pub(super) fn merge(&mut self, other: &Self) {
         for (first, last) in &other.ranges {
             self.insert_range(*first, *last);
@@ -84,7 +84,7 @@ impl Indexes {
         self.ranges.iter().map(|(first, last)| i64::from(*last) - i64::from(*first) + 1).sum()
     }
 
-    /// How many indexes are in both.
+    /// Returns the number of indexes in both sets.
     fn common(&self, other: &Self) -> i64 {
         let (mut own, mut others) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
         let mut count = 0;
@@ -100,7 +100,7 @@ impl Indexes {
         count
     }
 
-    /// The indexes below `total` that are not in the set, in order.
+    /// Returns the indexes below `total` that are not in the set, in order.
     pub(super) fn missing(&self, total: i32) -> impl Iterator<Item = i32> {
         let mut next = 0_i32;
         std::iter::from_fn(move || {
@@ -123,7 +123,7 @@ impl Extend<i32> for Indexes {
     }
 }
 
-/// As `1,3-5`.
+/// Formats as `1,3-5`.
 impl std::fmt::Display for Indexes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut comma = "";

@@ -1,4 +1,4 @@
-//! Jobs: pods until enough have succeeded, or too many have failed.
+//! Jobs: run pods until enough have succeeded or too many have failed.
 
 use std::{
     borrow::Cow,
@@ -25,7 +25,7 @@ const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const FIRST_BACKOFF: u64 = 10;
 const LAST_BACKOFF: u64 = 600;
 
-/// Why a job ends.
+/// Whether a job succeeds or fails, and why.
 #[derive(Clone)]
 struct Verdict {
     succeeded: bool,
@@ -34,12 +34,12 @@ struct Verdict {
 }
 
 impl Verdict {
-    /// The condition that says so, and the one that says that nothing of the job runs any more.
+    /// Returns the types of two conditions: for the decision itself, and for when no pod of the job runs any more.
     fn conditions(&self) -> [&'static str; 2] {
         if self.succeeded { ["SuccessCriteriaMet", "Complete"] } else { ["FailureTarget", "Failed"] }
     }
 
-    /// What was said before: pods that are gone since may have been the reason.
+    /// Returns the earlier decision: the pods that it was based on may be gone by now.
     fn before(status: &JobStatus) -> Option<Self> {
         let mut conditions = status.conditions.iter().flatten().filter(|c| c.status == "True");
         let said = conditions.find(|c| matches!(c.type_.as_str(), "SuccessCriteriaMet" | "FailureTarget"))?;
@@ -98,7 +98,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     sync.run(control).await
 }
 
-/// When the job was over.
+/// Returns when the job finished.
 fn ended_at(job: &Job) -> Option<Timestamp> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let over = conditions
@@ -107,7 +107,7 @@ fn ended_at(job: &Job) -> Option<Timestamp> {
     over.last_transition_time.as_ref().map(|t| t.0)
 }
 
-/// Deletes a job that has been over for long enough.
+/// Deletes a finished job after `ttlSecondsAfterFinished`.
 async fn expire(control: &mut ControlLoop, job: &Job, ended: Timestamp) -> kube::Result<()> {
     let Some(ttl) = job.spec.as_ref().and_then(|s| s.ttl_seconds_after_finished) else { return Ok(()) };
     let due = ended.as_second().saturating_add(i64::from(ttl));
@@ -120,7 +120,7 @@ async fn expire(control: &mut ControlLoop, job: &Job, ended: Timestamp) -> kube:
     Ok(())
 }
 
-/// Removes the tracking finalizer of pods that are counted.
+/// Removes the tracking finalizer from pods that have been counted.
 async fn remove_finalizers(control: &mut ControlLoop, own: &[Arc<Pod>]) -> kube::Result<()> {
     for pod in own.iter().filter(|p| p.finalizers().iter().any(|f| f == TRACKING)) {
         if control.is_spent() {
@@ -136,7 +136,7 @@ async fn remove_finalizers(control: &mut ControlLoop, own: &[Arc<Pod>]) -> kube:
     Ok(())
 }
 
-/// Removes the finalizer of a pod whose job is gone.
+/// Removes the tracking finalizer from a pod whose job is gone.
 pub(super) async fn release_orphan(control: &mut ControlLoop, pod: &Arc<Pod>) -> kube::Result<()> {
     if !pod.finalizers().iter().any(|f| f == TRACKING) {
         return Ok(());
@@ -213,7 +213,7 @@ impl JobSync {
         Ok(())
     }
 
-    /// Counts the pods that ended since the last time, and gives them.
+    /// Counts the pods that finished since the last reconcile, and returns them.
     fn count(&self, status: &mut JobStatus) -> Vec<Arc<Pod>> {
         let ended: Vec<Arc<Pod>> = self
             .own
@@ -248,13 +248,14 @@ impl JobSync {
         self.job.spec.as_ref().and_then(|s| s.completion_mode.as_deref()) == Some("Indexed")
     }
 
-    /// How many failures each index may have, if each is counted by itself.
+    /// Returns the backoff limit per index, if the job has one.
     fn limit_per_index(&self) -> Option<i32> {
         self.job.spec.as_ref().and_then(|s| s.backoff_limit_per_index).filter(|_| self.is_indexed())
     }
 
-    /// What becomes of the job. It may have failed and succeeded at once: failures speak first, then its policy for
-    /// success, which is what made it succeed even if all of its indexes did.
+    /// Decides whether the job succeeds or fails.
+    ///
+    /// Both may apply at once: failures take precedence, and the success policy is reported even if all indexes succeeded.
     fn judge(&self, control: &mut ControlLoop, status: &JobStatus) -> Option<Verdict> {
         self.failure(control, status)
             .or_else(|| self.failure_of_indexes(status))
@@ -280,7 +281,7 @@ impl JobSync {
         None
     }
 
-    /// How often containers were restarted in place, of a job that wants that.
+    /// Returns how often containers were restarted in place, for restart policy `OnFailure`.
     fn restarts(&self) -> i32 {
         let template = self.job.spec.as_ref().and_then(|s| s.template.spec.as_ref());
         if template.and_then(|t| t.restart_policy.as_deref()) != Some("OnFailure") {
@@ -316,13 +317,13 @@ impl JobSync {
         let succeeded = status.succeeded.unwrap_or_default();
         let enough = match self.job.spec.as_ref()?.completions {
             Some(completions) => succeeded >= completions,
-            // A work queue is done when one found it empty and the others have ended.
+            // A work queue is done when one pod has succeeded and all others have ended.
             None => succeeded > 0 && !self.own.iter().any(|p| pods::is_active(p)),
         };
         enough.then_some(REACHED)
     }
 
-    /// Says that the job is suspended, or no longer is.
+    /// Sets the `Suspended` condition when the job is suspended or resumed.
     fn suspend(&self, control: &ControlLoop, status: &mut JobStatus, suspended: bool) {
         let known = status.conditions.iter().flatten().find(|c| c.type_ == "Suspended");
         let (is, reason, message) = match (suspended, known.map(|c| c.status.as_str())) {
@@ -337,7 +338,7 @@ impl JobSync {
         conditions.push(condition);
     }
 
-    /// Makes the pods that are missing and takes those that are too many.
+    /// Creates missing pods and deletes surplus ones.
     async fn manage_pods(
         &self,
         control: &mut ControlLoop,
@@ -379,7 +380,7 @@ impl JobSync {
             return Ok(());
         }
         let failures = if each { self.failures_by_index() } else { BTreeMap::new() };
-        // Indexes whose last pod failed a moment ago have to wait.
+        // Indexes with a recently failed pod have to wait for their backoff.
         let waits: BTreeMap<i32, Duration> = failures
             .iter()
             .map(|(index, failures)| (*index, failures.wait(control)))
@@ -429,7 +430,7 @@ impl JobSync {
         Ok(())
     }
 
-    /// How long to wait after failures before the next pod.
+    /// Returns the remaining backoff after failures, before the next pod.
     fn backoff(&self, control: &ControlLoop, status: &JobStatus) -> Duration {
         let last = self.failed_pods().filter_map(|p| ended(p)).max();
         Failures { count: status.failed.unwrap_or_default(), last }.wait(control)
@@ -450,7 +451,7 @@ impl JobSync {
         failures
     }
 
-    /// The indexes that need no new pod: done, failed, or with a pod under way.
+    /// Returns the indexes that need no new pod: completed, failed, or with an active pod.
     fn taken_indexes(&self, status: &JobStatus, active: &[Arc<Pod>]) -> Indexes {
         let mut taken = done_indexes(status);
         taken.merge(&failed_indexes(status));
@@ -458,7 +459,7 @@ impl JobSync {
         taken
     }
 
-    /// The next pod, of an index after so many that failed.
+    /// Returns the next pod, for an index with this number of earlier failures.
     fn pod(&self, index: Option<i32>, failed: i32) -> Pod {
         let template = self.job.spec.clone().unwrap_or_default().template;
         let name = self.job.name_any();
@@ -490,7 +491,7 @@ impl JobSync {
     }
 }
 
-/// Writes what became of the job; that it is over only when its last pod has ended.
+/// Writes a decision to the status. The final condition follows only when `over`: the last pod has ended.
 fn conclude(control: &ControlLoop, status: &mut JobStatus, verdict: &Verdict, over: bool) {
     status.active = None;
     status.ready = Some(0);
@@ -516,17 +517,17 @@ fn condition(control: &ControlLoop, type_: &str, status: &str, reason: &str, mes
     }
 }
 
-/// The indexes of which a pod has succeeded.
+/// Returns the indexes with a succeeded pod.
 fn done_indexes(status: &JobStatus) -> Indexes {
     Indexes::parse(status.completed_indexes.as_deref().unwrap_or_default())
 }
 
-/// The indexes of which no more pods are made.
+/// Returns the failed indexes, for which no more pods are created.
 fn failed_indexes(status: &JobStatus) -> Indexes {
     Indexes::parse(status.failed_indexes.as_deref().unwrap_or_default())
 }
 
-/// Pods that failed: how many, and when the last one did.
+/// Failed pods: their number, and when the last one failed.
 #[derive(Default)]
 struct Failures {
     count: i32,
@@ -534,7 +535,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// How much longer to wait before the next pod.
+    /// Returns the remaining backoff before the next pod.
     fn wait(&self, control: &ControlLoop) -> Duration {
         let count = u32::try_from(self.count).unwrap_or_default();
         let Some(last) = self.last.filter(|_| count > 0) else { return Duration::ZERO };
@@ -545,8 +546,10 @@ impl Failures {
     }
 }
 
-/// When a pod ended: its last container did; it was no longer ready, as one that failed before they began; it
-/// was deleted; and for one that a node rejected, its creation time.
+/// Returns when a pod ended.
+///
+/// That is when its last container ended; or when it became unready, if it failed before its containers started; or when it
+/// was deleted; or its creation time, if a node rejected it.
 fn ended(pod: &Pod) -> Option<Timestamp> {
     containers_ended(pod).or_else(|| unready_since(pod)).or_else(|| deleted(pod)).or_else(|| {
         let made = pod.metadata.creation_timestamp.as_ref()?;
@@ -554,7 +557,7 @@ fn ended(pod: &Pod) -> Option<Timestamp> {
     })
 }
 
-/// When the last container of a pod ended, if all of them and of its sidecars have.
+/// Returns when the last container of a pod ended, if all containers and sidecars have.
 fn containers_ended(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
     let starters = pod.spec.iter().flat_map(|s| s.init_containers.iter().flatten());
@@ -576,7 +579,7 @@ fn unready_since(pod: &Pod) -> Option<Timestamp> {
     unready.last_transition_time.as_ref().map(|t| t.0)
 }
 
-/// When the deletion of a pod was asked for.
+/// Returns when the deletion of a pod was requested.
 fn deleted(pod: &Pod) -> Option<Timestamp> {
     let due = pod.metadata.deletion_timestamp.as_ref()?.0.as_second();
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();

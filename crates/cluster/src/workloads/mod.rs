@@ -54,7 +54,7 @@ use crate::{
     options::Part,
 };
 
-/// Enqueues what has to exist before anything else is reconciled.
+/// Enqueues what must exist before anything else is reconciled.
 pub(crate) fn start(control: &mut ControlLoop) {
     if control.has(Part::Nodes) {
         for index in 0..control.options.nodes {
@@ -65,7 +65,7 @@ pub(crate) fn start(control: &mut ControlLoop) {
     control.push(Controller::Class, "", "");
 }
 
-/// `90s`, `1h30m` and the like.
+/// Parses a duration such as `90s` or `1h30m`.
 fn parse_duration(text: &str) -> Option<Duration> {
     let parsed: jiff::SignedDuration = text.parse().ok()?;
     Duration::try_from(parsed).ok()
@@ -73,7 +73,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
 
 /// Reconciles one item.
 ///
-/// Boxed, so that controllers are compiled one by one: as parts of one future they would all be inlined into one function.
+/// Boxed, so that controllers are compiled separately: as parts of one future they would all be inlined into one function.
 pub(crate) fn reconcile<'a>(
     control: &'a mut ControlLoop,
     item: &'a WorkItem,

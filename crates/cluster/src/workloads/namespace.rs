@@ -1,4 +1,4 @@
-//! The end of namespaces: everything in them is deleted, then they are let go.
+//! Namespace deletion: deletes the content of terminating namespaces, then finalizes them.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use kube::{
 use crate::control_loop::{ControlLoop, Controller, is_not_found};
 
 const FINALIZER: &str = "kubernetes";
-/// What has finalizers or a grace period is looked for again after this.
+/// Delay before content with finalizers or a grace period is checked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What is left in a namespace.
+/// The remaining content of a namespace.
 #[derive(Default)]
 struct Remaining {
-    /// Resource and how many of its objects.
+    /// Resources, with their number of objects.
     content: Vec<(String, usize)>,
-    /// Finalizer and on how many objects.
+    /// Finalizers, with the number of objects that have them.
     finalizers: std::collections::BTreeMap<String, usize>,
-    /// What could not be deleted.
+    /// Errors of deletions.
     failures: Vec<String>,
 }
 
@@ -49,14 +49,14 @@ async fn delete_content(control: &mut ControlLoop, namespace: &str) -> kube::Res
     control.discover().await?;
     let mut remaining = Remaining::default();
     let mut resources: Vec<_> = control.resources.values().filter(|r| r.namespaced).cloned().collect();
-    // Pods go first: they may need what else is there until they have ended.
+    // Pods are deleted first: until they have ended they may need other objects.
     resources.sort_by_key(|r| r.qualified() != "pods");
     for resource in resources {
         if !remaining.content.is_empty() && remaining.content.iter().all(|(name, _)| name == "pods.") {
             break;
         }
         let api: Api<DynamicObject> = Api::namespaced_with(control.client.clone(), namespace, &resource.api);
-        // Reviews and the like have no list.
+        // Some resources, such as reviews, can't be listed.
         let Ok(list) = api.list_metadata(&ListParams::default()).await else { continue };
         if list.items.is_empty() {
             continue;
@@ -90,7 +90,7 @@ async fn delete_content(control: &mut ControlLoop, namespace: &str) -> kube::Res
     Ok(remaining)
 }
 
-/// Says in the conditions what holds the namespace up.
+/// Sets the conditions that say what the namespace waits for.
 async fn update_conditions(
     control: &mut ControlLoop,
     namespace: &mut Namespace,

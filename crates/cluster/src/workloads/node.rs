@@ -1,4 +1,4 @@
-//! Nodes: made once, kept ready by their leases, lost on order.
+//! Nodes: creates them, renews their leases and simulates their loss.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,7 +26,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const LEASES: &str = "kube-node-lease";
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// The name of a node.
+/// Returns the name of the node with an index.
 pub(super) fn name(index: usize) -> String {
     format!("node-{index}")
 }
@@ -36,7 +36,7 @@ fn index(control: &ControlLoop, name: &str) -> Option<usize> {
     (index < control.options.nodes && self::name(index) == name).then_some(index)
 }
 
-/// The address of a simulated node.
+/// Returns the address of a node.
 pub(super) fn address(control: &ControlLoop, name: &str) -> String {
     match index(control, name).and_then(|i| u8::try_from(i + 2).ok()) {
         Some(last) => format!("172.18.0.{last}"),
@@ -44,7 +44,7 @@ pub(super) fn address(control: &ControlLoop, name: &str) -> String {
     }
 }
 
-/// Whether the node is marked as lost.
+/// Whether the node is annotated as lost.
 pub(super) fn is_lost(node: &Node) -> bool {
     node.annotations().get(LOST).is_some_and(|v| v == "true")
 }
@@ -82,7 +82,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, name: &str) -> kube::Re
     taint(control, changed, is_lost(&node), &now).await
 }
 
-/// Keeps pods away from a lost node, and lets them onto one that is ready: the API makes nodes that are not.
+/// Taints a lost node, and removes the taints of a ready one: admission taints new nodes as not ready.
 async fn taint(control: &mut ControlLoop, mut node: Node, lost: bool, now: &Time) -> kube::Result<()> {
     let taints = node.spec.get_or_insert_with(NodeSpec::default).taints.get_or_insert_default();
     let before = taints.len();
@@ -109,7 +109,7 @@ async fn taint(control: &mut ControlLoop, mut node: Node, lost: bool, now: &Time
     control.update(&node).await.map(drop)
 }
 
-/// Says once more that the node lives.
+/// Renews the lease of a node.
 pub(super) async fn renew(control: &mut ControlLoop, name: &str) -> kube::Result<()> {
     if control.options.heartbeats {
         control.push_after(Controller::Lease, "", name, RENEWAL);
@@ -197,8 +197,8 @@ fn status(control: &ControlLoop, name: &str) -> NodeStatus {
         last_transition_time: Some(now.clone()),
     };
     let amounts: BTreeMap<String, Quantity> =
-        // Nothing runs here, so that cores and memory do not end. Pods do: each is an object in this process, and an owner
-        // that asks for billions of them gets no more than nodes take.
+        // Nothing runs here, so CPU and memory are practically unlimited. Pods are not: each is an object in this process,
+        // and an owner that requests billions of them gets no more than the nodes take.
         [("cpu", "10k"), ("memory", "100Ti"), ("pods", "10k"), ("ephemeral-storage", "1Pi")]
             .into_iter()
             .map(|(k, v)| (k.to_owned(), Quantity(v.to_owned())))

@@ -1,4 +1,4 @@
-//! How far an object is in its life.
+//! Predicates on the phase and the deletion of objects.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
@@ -15,7 +15,7 @@ pub(super) fn is_deleting<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
-/// Neither over nor on its way out.
+/// Whether a pod is neither terminal nor being deleted.
 pub(super) fn is_active(pod: &Pod) -> bool {
     !is_terminal(pod) && !is_deleting(pod)
 }

@@ -1,4 +1,4 @@
-//! Preemption: evicts pods of lower priority for a pod that fits nowhere.
+//! Preemption: evicts pods of lower priority for an unschedulable pod.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -15,15 +15,15 @@ use super::{
 };
 use crate::control_loop::{ControlLoop, NewEvent};
 
-/// The pods that would go from one node.
+/// A node and the pods to evict from it.
 struct Candidate {
     node: String,
     victims: Vec<Arc<Pod>>,
-    /// How many of them a budget protects.
+    /// Number of victims that a budget protects.
     protected: usize,
 }
 
-/// Disruption budgets that allow no more disruptions: namespaces and selectors.
+/// Disruption budgets that allow no more disruptions: namespace and selector of each.
 struct ExhaustedBudgets(Vec<(String, Selector)>);
 
 impl ExhaustedBudgets {
@@ -44,13 +44,13 @@ impl ExhaustedBudgets {
     }
 }
 
-/// Makes room for a pod; says on which node it will be.
+/// Evicts pods to make room for a pod. Returns the node nominated for it.
 pub(super) async fn preempt(control: &mut ControlLoop, pod: &Pod) -> kube::Result<Option<String>> {
     if pod.spec.as_ref().and_then(|s| s.preemption_policy.as_deref()) == Some("Never") {
         return Ok(None);
     }
     let nominated = pod.status.as_ref().and_then(|s| s.nominated_node_name.clone());
-    // Room is being made already.
+    // Victims of an earlier preemption are still terminating.
     if let Some(node) = &nominated
         && lower_priority_pods(control, node, pod).any(|other| is_deleting(&*other))
     {
@@ -71,13 +71,13 @@ pub(super) async fn preempt(control: &mut ControlLoop, pod: &Pod) -> kube::Resul
     Ok(Some(best.node))
 }
 
-/// The pods of a node that matter less than another.
+/// Returns the pods of a node with a lower priority than `pod`.
 fn lower_priority_pods(control: &ControlLoop, node: &str, pod: &Pod) -> impl Iterator<Item = Arc<Pod>> {
     let names = control.capacity.lower_priority(node, priority(pod));
     names.filter_map(|(namespace, name)| control.caches.pods.get(namespace, name))
 }
 
-/// The fewest and least important pods of a node without which a pod fits.
+/// Returns the fewest and least important victims on a node without which a pod fits.
 fn candidate(
     control: &ControlLoop,
     node: &Node,
@@ -99,7 +99,7 @@ fn candidate(
     if !load.insufficient(node, wanted).is_empty() {
         return None;
     }
-    // Those that a budget protects are spared before others, the more important before the less.
+    // Reprieve order: pods that a budget protects before others, then higher priority before lower.
     others.sort_by_cached_key(|(is_protected, _, other)| {
         (Reverse(*is_protected), Reverse(priority(other)), other.metadata.creation_timestamp.clone())
     });

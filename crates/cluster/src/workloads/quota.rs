@@ -1,4 +1,4 @@
-//! Resource quotas: what a namespace uses.
+//! ResourceQuotas: the usage of a namespace.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     control.update_status(&changed).await.map(drop)
 }
 
-/// The usage of each object of a kind whose content matters.
+/// Returns the usage of each object of a kind that is counted by its content.
 fn measured(
     control: &ControlLoop,
     namespace: &str,
@@ -65,11 +65,11 @@ fn measured(
     }
 }
 
-/// How many objects of a resource a namespace has.
+/// Returns the number of objects of a resource in a namespace.
 async fn count(control: &mut ControlLoop, namespace: &str, resource: &str) -> kube::Result<usize> {
     let Some(info) = control.resources.get(resource).cloned() else { return Ok(0) };
     let api: Api<DynamicObject> = Api::namespaced_with(control.client.clone(), namespace, &info.api);
-    // One page and what the server says is left of it.
+    // One page, plus the remaining count that the server reports.
     let page = api.list_metadata(&ListParams::default().limit(1)).await?;
     let left = page.metadata.remaining_item_count.and_then(|n| usize::try_from(n).ok()).unwrap_or_default();
     Ok(page.items.len() + left)

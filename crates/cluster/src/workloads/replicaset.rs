@@ -1,4 +1,4 @@
-//! Replica sets and replication controllers.
+//! ReplicaSets and ReplicationControllers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,15 +19,15 @@ use crate::control_loop::{ControlLoop, Controller, Kind, NewEvent};
 
 /// A kind that keeps a number of identical pods.
 pub(super) trait Replicated: Kind {
-    /// Component that reports its events.
+    /// The reporting component of its events.
     const NAME: &'static str;
     /// Its controller.
     const CONTROLLER: Controller;
 
-    /// Its desired pods.
+    /// Returns its desired pods.
     fn desired(&self) -> Option<DesiredReplicas>;
 
-    /// Copy with a status of `counts`.
+    /// Returns a copy with a status of `counts`.
     fn with_status(&self, counts: ReplicaCounts) -> Self;
 
     /// Whether both have the same status.
@@ -49,12 +49,12 @@ pub(super) struct ReplicaCounts {
     ready: Option<i32>,
     available: Option<i32>,
     terminating: Option<i32>,
-    /// Why not all wanted pods could be made.
+    /// Why not all desired pods could be created.
     failure: Option<String>,
     now: Time,
 }
 
-/// The conditions for these counts, whichever of the two equal types they have.
+/// Builds the conditions for these counts. Both kinds have a condition type of their own with equal fields.
 macro_rules! conditions {
     ($kind:ident, $old:expr, $counts:expr) => {{
         let mut conditions: Vec<$kind> = $old.unwrap_or_default();
@@ -148,7 +148,7 @@ pub(super) async fn reconcile<K: Replicated>(
     let Some(desired) = set.desired() else { return Ok(()) };
     let pods: Vec<Arc<Pod>> = pods::claim(control, &*set, &desired.selector).await?;
     let failure = if pods::is_deleting(&*set) { None } else { manage(control, &*set, &desired, &pods).await };
-    // What was made and deleted is in the cache by now.
+    // The caches already include the pods that were created and deleted.
     let uid = set.uid().unwrap_or_default();
     let pods: Vec<Arc<Pod>> = control.caches.pods.controlled_by(&uid).cloned().collect();
     update_status(control, &*set, &desired, &pods, failure.as_ref()).await?;
@@ -158,7 +158,7 @@ pub(super) async fn reconcile<K: Replicated>(
     }
 }
 
-/// Makes or deletes pods; gives the first failure.
+/// Creates or deletes pods, and returns the first error.
 async fn manage<K: Replicated>(
     control: &mut ControlLoop,
     set: &K,
@@ -247,7 +247,7 @@ async fn update_status<K: Replicated>(
         failure: failure.map(message),
         now: control.time(),
     });
-    // Pods that are ready but not for long enough are looked at again when they are.
+    // Reconciles again when a ready pod becomes available.
     let due =
         active.iter().filter_map(|p| pods::until_available(p, wait, now)).filter(|d| !d.is_zero()).min();
     if let Some(due) = due {
@@ -257,7 +257,7 @@ async fn update_status<K: Replicated>(
     if updated.has_same_status(set) { Ok(()) } else { control.update_status(&updated).await.map(drop) }
 }
 
-/// What the API said.
+/// Returns the API's message, without the client's context.
 pub(super) fn message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

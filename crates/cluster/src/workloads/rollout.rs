@@ -1,4 +1,4 @@
-//! The arithmetic of a rollout: which replica set belongs to which revision, and how many replicas each may have.
+//! Calculations of a rollout: which ReplicaSet has which revision, and how many replicas each may have.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +16,7 @@ pub(super) const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-his
 pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 pub(super) const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
 pub(super) const HASH: &str = "pod-template-hash";
-/// Annotations that stay with the object that has them.
+/// Annotations that are not copied between a deployment and its ReplicaSets.
 const KEPT_APART: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -38,7 +38,7 @@ pub(super) fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|s| s.available_replicas).unwrap_or_default()
 }
 
-/// The sizes of replica sets together.
+/// Returns the total size of ReplicaSets.
 pub(super) fn total_size(sets: &[Arc<ReplicaSet>]) -> i32 {
     sets.iter().map(|set| size(set)).fold(0, i32::saturating_add)
 }
@@ -53,7 +53,7 @@ pub(super) fn is_rolling(deployment: &Deployment) -> bool {
     strategy != Some("Recreate")
 }
 
-/// A number, or a share of `total` rounded up or down.
+/// Resolves a number, or a percentage of `total` rounded up or down.
 pub(super) fn resolve(value: Option<&IntOrString>, total: i32, up: bool) -> i32 {
     match value {
         Some(IntOrString::Int(n)) => *n,
@@ -67,7 +67,7 @@ pub(super) fn resolve(value: Option<&IntOrString>, total: i32, up: bool) -> i32 
     }
 }
 
-/// How many replicas may be too many and too few. Both zero would never move, so then one may be missing.
+/// Returns `maxSurge` and `maxUnavailable`. With both at zero the rollout could not move: then one may be unavailable.
 pub(super) fn bounds(deployment: &Deployment) -> (i32, i32) {
     if !is_rolling(deployment) {
         return (0, 0);
@@ -84,7 +84,7 @@ pub(super) fn max_unavailable(deployment: &Deployment) -> i32 {
     if wanted(deployment) == 0 { 0 } else { bounds(deployment).1 }
 }
 
-/// A template without the label that tells replica sets apart.
+/// Returns a template without its pod-template-hash label.
 pub(super) fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
     let mut template = template.clone();
     if let Some(labels) = template.metadata.as_mut().and_then(|m| m.labels.as_mut()) {
@@ -93,7 +93,7 @@ pub(super) fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
     template
 }
 
-/// The replica set of the deployment's present template: the oldest if several have it.
+/// Returns the ReplicaSet of the deployment's current template: the oldest if there are several.
 pub(super) fn find_new(deployment: &Deployment, sets: &[Arc<ReplicaSet>]) -> Option<Arc<ReplicaSet>> {
     let template = without_hash(&deployment.spec.as_ref()?.template);
     let same = |set: &&Arc<ReplicaSet>| {
@@ -111,7 +111,7 @@ pub(super) fn revision(annotations: &BTreeMap<String, String>) -> i64 {
     annotations.get(REVISION).and_then(|v| v.parse().ok()).unwrap_or_default()
 }
 
-/// Takes the deployment's annotations over; says whether that changed anything.
+/// Copies the deployment's annotations to a ReplicaSet. Returns whether that changed anything.
 pub(super) fn copy_annotations(deployment: &Deployment, set: &mut ReplicaSet) -> bool {
     let mut changed = false;
     for (key, value) in deployment.annotations() {
@@ -124,7 +124,7 @@ pub(super) fn copy_annotations(deployment: &Deployment, set: &mut ReplicaSet) ->
     changed
 }
 
-/// Sets an annotation; says whether that changed anything.
+/// Sets an annotation. Returns whether that changed anything.
 pub(super) fn annotate(set: &mut ReplicaSet, key: &str, value: i64) -> bool {
     let value = value.to_string();
     if set.annotations().get(key) == Some(&value) {
@@ -134,7 +134,7 @@ pub(super) fn annotate(set: &mut ReplicaSet, key: &str, value: i64) -> bool {
     true
 }
 
-/// Gives a replica set its revision, and keeps the one it had in its history.
+/// Sets the revision of a ReplicaSet, and appends its former one to the revision history.
 pub(super) fn set_revision(set: &mut ReplicaSet, new: i64) -> bool {
     let old = set.annotations().get(REVISION).cloned();
     let number = old.as_deref().and_then(|v| v.parse::<i64>().ok()).unwrap_or_default();
@@ -150,7 +150,7 @@ pub(super) fn set_revision(set: &mut ReplicaSet, new: i64) -> bool {
     true
 }
 
-/// How many replicas the new set gets in the next step.
+/// Returns the size of the new ReplicaSet in the next step.
 pub(super) fn new_size(deployment: &Deployment, all: &[Arc<ReplicaSet>], new: &ReplicaSet) -> i32 {
     if !is_rolling(deployment) {
         return wanted(deployment);
@@ -163,15 +163,16 @@ pub(super) fn new_size(deployment: &Deployment, all: &[Arc<ReplicaSet>], new: &R
     size(new).saturating_add((limit - total).min(wanted(deployment).saturating_sub(size(new))))
 }
 
-/// How a deployment that is scaled in the middle of a rollout shares the difference among its sets: in proportion to
-/// their sizes, the largest first, with what rounding leaves to the first.
+/// Divides a change of replicas during a rollout among the ReplicaSets of a deployment.
+///
+/// Each gets a share in proportion to its size, the largest first. The first gets the rounding remainder.
 pub(super) fn shares(deployment: &Deployment, active: &[Arc<ReplicaSet>]) -> Vec<(Arc<ReplicaSet>, i32)> {
     let total = total_size(active);
     let most = wanted(deployment).saturating_add(bounds(deployment).0);
     let allowed = if wanted(deployment) > 0 { most } else { 0 };
     let mut to_add = allowed - total;
     let mut sets: Vec<Arc<ReplicaSet>> = active.to_vec();
-    // Growing favours the newest of equals, shrinking the oldest.
+    // Among ReplicaSets of equal size, scaling up favours the newest, scaling down the oldest.
     if to_add > 0 {
         sets.sort_by_key(|s| (std::cmp::Reverse(size(s)), std::cmp::Reverse(created(s)), s.name_any()));
     } else {

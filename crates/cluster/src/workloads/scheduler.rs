@@ -1,4 +1,4 @@
-//! Puts pods onto nodes: the one with the fewest pods among those that fit and have room.
+//! Scheduler: binds each pod to the feasible node with the fewest pods.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     }
 }
 
-/// The node for a pod, or why there is none.
+/// Returns the node for a pod, or why there is none.
 fn choose(control: &ControlLoop, pod: &Pod) -> Result<String, String> {
     let total = control.caches.nodes.all().count();
     if control.has(Part::Volumes)
@@ -71,7 +71,7 @@ fn choose(control: &ControlLoop, pod: &Pod) -> Result<String, String> {
     })
 }
 
-/// Why a pod must not be on a node, however much room there is.
+/// Returns why a pod must not run on a node, regardless of capacity.
 pub(super) fn refusal(node: &Node, pod: &Pod) -> Option<&'static str> {
     if node.spec.as_ref().is_some_and(|s| s.unschedulable == Some(true)) {
         Some("node(s) were unschedulable")
@@ -84,7 +84,7 @@ pub(super) fn refusal(node: &Node, pod: &Pod) -> Option<&'static str> {
     }
 }
 
-/// Whether a node is one that the pod's `nodeSelector` and required node affinity ask for.
+/// Whether a node matches the pod's `nodeSelector` and required node affinity.
 pub(super) fn matches_selector(node: &Node, pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return true };
     let mut wanted = spec.node_selector.iter().flatten();
@@ -98,7 +98,7 @@ pub(super) fn matches_selector(node: &Node, pod: &Pod) -> bool {
         let name = node.name_any();
         let mut labels = term.match_expressions.iter().flatten();
         let mut fields = term.match_fields.iter().flatten();
-        // A term that asks for nothing chooses nothing.
+        // An empty term matches no node.
         (term.match_expressions.is_some() || term.match_fields.is_some())
             && labels.all(|r| matches_requirement(r, node.labels().get(&r.key).map(String::as_str)))
             && fields.all(|r| r.key == "metadata.name" && matches_requirement(r, Some(&name)))
@@ -121,7 +121,7 @@ fn matches_requirement(requirement: &NodeSelectorRequirement, actual: Option<&st
     }
 }
 
-/// Why the claims of a pod keep it from being placed.
+/// Returns why a pod's claims prevent it from being scheduled.
 fn claims_missing(control: &ControlLoop, pod: &Pod) -> Option<String> {
     let namespace = pod.namespace().unwrap_or_default();
     for name in volumes::claims_of(pod) {
@@ -135,7 +135,7 @@ fn claims_missing(control: &ControlLoop, pod: &Pod) -> Option<String> {
     None
 }
 
-/// Whether the pod puts up with every taint of the node that has one of these effects.
+/// Whether the pod tolerates every taint of the node with one of these effects.
 pub(super) fn tolerates(node: &Node, pod: &Pod, effects: &[&str]) -> bool {
     let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
     let tolerations = pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default();
@@ -145,7 +145,7 @@ pub(super) fn tolerates(node: &Node, pod: &Pod, effects: &[&str]) -> bool {
         .all(|taint| tolerations.iter().any(|toleration| covers(toleration, taint)))
 }
 
-/// Whether a toleration speaks of a taint.
+/// Whether a toleration matches a taint.
 pub(super) fn covers(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration.effect.as_deref().unwrap_or_default();
     if !effect.is_empty() && effect != taint.effect {

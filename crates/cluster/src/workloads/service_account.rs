@@ -1,4 +1,4 @@
-//! What every namespace has: the `default` service account and the cluster's root certificate.
+//! The `default` ServiceAccount and the root certificate ConfigMap of every namespace.
 
 use std::collections::BTreeMap;
 

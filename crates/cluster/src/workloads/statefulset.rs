@@ -1,4 +1,4 @@
-//! Stateful sets: pods with names that stay, made and replaced in order.
+//! StatefulSets: pods with stable names, created and replaced in order.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -121,7 +121,7 @@ impl StatefulSetSync {
         Ok(())
     }
 
-    /// The template that a pod is made from: below the partition the one before the present.
+    /// Returns the template and the revision of a pod: below the partition the current ones, else the updated ones.
     fn template(&self, control: &ControlLoop, number: i32) -> (PodTemplateSpec, String) {
         let spec = self.set.spec.clone().unwrap_or_default();
         let first = spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or_default();
@@ -129,7 +129,7 @@ impl StatefulSetSync {
         if number < first.saturating_add(partition.unwrap_or_default()) && self.current != self.update {
             let namespace = self.set.namespace().unwrap_or_default();
             let kept = control.caches.controller_revisions.get(&namespace, &self.current);
-            // As text, of which templates are read anyway: from values they would be read by code of their own.
+            // Parsed from a string, as templates are elsewhere: parsing a `Value` would compile the deserializer once more.
             let old = kept.and_then(|r| Some(r.data.as_ref()?.0["spec"]["template"].to_string()));
             if let Some(old) = old.and_then(|template| serde_json::from_str(&template).ok()) {
                 return (old, self.current.clone());

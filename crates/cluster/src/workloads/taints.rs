@@ -1,4 +1,4 @@
-//! Taint eviction: deletes pods from nodes whose NoExecute taints they do not tolerate, or only for a while.
+//! Taint eviction: deletes pods from nodes with NoExecute taints that they don't tolerate, or not any longer.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::control_loop::{Actor, ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "taint-eviction-controller";
 
-/// Evicts a pod when it is time. Says whether it is on its way out.
+/// Evicts a pod when its toleration time has passed. Returns whether it is being evicted.
 pub(super) async fn reconcile(control: &mut ControlLoop, pod: &Pod, node: &Node) -> kube::Result<bool> {
     let uid = pod.uid().unwrap_or_default();
     if pods::is_deleting(pod) || pods::is_terminal(pod) {
@@ -35,13 +35,13 @@ pub(super) async fn reconcile(control: &mut ControlLoop, pod: &Pod, node: &Node)
         return Ok(false);
     }
     control.act_as(Actor::Account("node-controller"));
-    // It is remembered until it is on its way out: one that could not be evicted has waited for long enough.
+    // Forgotten only once the eviction succeeds: after a failure the toleration time does not start again.
     evict(control, pod).await?;
     control.evictions.0.remove(&uid);
     Ok(true)
 }
 
-/// Minimum toleration time of the taints; nothing if they are tolerated for ever.
+/// Returns the minimum toleration time of the taints, or `None` if they are tolerated forever.
 fn min_toleration_time(pod: &Pod, taints: &[&Taint]) -> Option<Duration> {
     let tolerations = pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default();
     let mut least: Option<Duration> = None;

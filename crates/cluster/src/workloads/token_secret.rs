@@ -1,4 +1,4 @@
-//! Secrets that hold the token of a service account, which is good as long as the Secret is there.
+//! Token Secrets of service accounts. A token is valid as long as its Secret exists.
 
 use k8s_openapi::{
     ByteString,
@@ -16,13 +16,13 @@ use crate::control_loop::{ACCOUNT_NAME, ControlLoop, Controller, is_not_found};
 
 const TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
-/// The longest time that a token can be good for.
+/// The longest possible lifetime of a token, in seconds.
 const LIFETIME: i64 = 1 << 32;
 
 pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
     let secrets: Api<Secret> = Api::namespaced(control.client.clone(), namespace);
     if name.is_empty() {
-        // A service account is gone, and its tokens go with it.
+        // A service account was deleted: check all token Secrets of the namespace, since its own are deleted with it.
         let of_type = ListParams::default().fields(&format!("type={TYPE}"));
         for secret in secrets.list(&of_type).await? {
             control.push(Controller::TokenSecret, namespace, &secret.name_any());
@@ -64,7 +64,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     secrets.replace(name, &control.params(), &secret).await.map(drop)
 }
 
-/// A token that ends with its Secret.
+/// Requests a token that is bound to its Secret.
 async fn request(
     control: &mut ControlLoop,
     secret: &Secret,

@@ -1,4 +1,4 @@
-//! Claims and volumes: each claim is bound to a volume that fits, or to one that is made for it.
+//! PersistentVolumeClaims and PersistentVolumes: binds each claim to a matching volume, or provisions one.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,7 +30,7 @@ const OLD_STORAGE_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisi
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
-/// Makes the class that claims get by default, unless there is one.
+/// Creates the default StorageClass, unless there is a StorageClass already.
 pub(super) async fn make_class(control: &mut ControlLoop) -> kube::Result<()> {
     if control.caches.storage_classes.all().next().is_some() {
         return Ok(());
@@ -53,7 +53,7 @@ pub(super) async fn make_class(control: &mut ControlLoop) -> kube::Result<()> {
     }
 }
 
-/// The class of claims that name none: the newest of those that are marked.
+/// Returns the default StorageClass: the newest of those annotated as default.
 fn default_class(control: &ControlLoop) -> Option<String> {
     let marked = |c: &&Arc<StorageClass>| c.annotations().get(DEFAULT_CLASS).is_some_and(|v| v == "true");
     let age = |c: &&Arc<StorageClass>| c.metadata.creation_timestamp.as_ref().map(|t| t.0);
@@ -113,7 +113,7 @@ pub(super) async fn reconcile_claim(
     provision(control, claim).await
 }
 
-/// A volume that fits: one that names the claim or is named by it, or the smallest free one.
+/// Returns a volume for a claim: one that names the claim or is named by it, or the smallest free one that fits.
 fn choose(control: &ControlLoop, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
     let spec = claim.spec.clone().unwrap_or_default();
     let volumes = || control.caches.volumes.all().filter(|v| !pods::is_deleting(&***v));
@@ -167,7 +167,7 @@ async fn bind(
     check_bound(control, claim).await
 }
 
-/// A bound claim says so, and how large it is; it is lost without its volume.
+/// Updates the status of a bound claim, including its capacity. Without its volume it is `Lost`.
 async fn check_bound(control: &mut ControlLoop, mut claim: PersistentVolumeClaim) -> kube::Result<()> {
     let name = claim.spec.as_ref().and_then(|s| s.volume_name.clone()).unwrap_or_default();
     let Some(volume) = control.caches.volumes.get("", &name) else {
@@ -175,7 +175,7 @@ async fn check_bound(control: &mut ControlLoop, mut claim: PersistentVolumeClaim
     };
     let own = volume.spec.clone().unwrap_or_default();
     let mut volume = PersistentVolume::clone(&volume);
-    // A larger wish grows both: nothing has to be moved for that here.
+    // Expansion changes only the sizes of both, since there is no data to move.
     if storage(own.capacity.as_ref()).is_some_and(|size| size < asked(&claim)) {
         let capacity = volume.spec.get_or_insert_default().capacity.get_or_insert_default();
         capacity.insert("storage".to_owned(), resource::Quantity(asked(&claim).to_string()));
@@ -221,7 +221,7 @@ fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
     }
 }
 
-/// Makes a volume for a claim, if its class says how.
+/// Provisions a volume for a claim, if its StorageClass has a provisioner.
 async fn provision(control: &mut ControlLoop, mut claim: PersistentVolumeClaim) -> kube::Result<()> {
     let spec = claim.spec.clone().unwrap_or_default();
     let name = spec.storage_class_name.clone().unwrap_or_default();
@@ -294,14 +294,14 @@ async fn provision(control: &mut ControlLoop, mut claim: PersistentVolumeClaim) 
     bind(control, claim, &volume).await
 }
 
-/// The pods that use a claim.
+/// Returns the pods that use a claim.
 fn users(control: &ControlLoop, claim: &PersistentVolumeClaim) -> Vec<Arc<Pod>> {
     let namespace = claim.namespace().unwrap_or_default();
     let name = claim.name_any();
     control.caches.pods.within(&namespace).filter(|pod| claims_of(pod).any(|c| c == name)).cloned().collect()
 }
 
-/// The names of the claims that a pod uses.
+/// Returns the names of the claims that a pod uses.
 pub(super) fn claims_of(pod: &Pod) -> impl Iterator<Item = &str> {
     let volumes = pod.spec.iter().flat_map(|s| s.volumes.iter().flatten());
     volumes.filter_map(|v| Some(v.persistent_volume_claim.as_ref()?.claim_name.as_str()))
@@ -313,7 +313,7 @@ fn wake_pods(control: &mut ControlLoop, claim: &PersistentVolumeClaim) {
     }
 }
 
-/// A deleted claim goes when no pod uses it any more.
+/// Removes the protection finalizer of a deleted claim once no pod uses it.
 async fn release_claim(control: &mut ControlLoop, claim: &PersistentVolumeClaim) -> kube::Result<()> {
     let used = users(control, claim).iter().any(|pod| !pods::is_terminal(pod));
     if used || !claim.finalizers().iter().any(|f| f == CLAIM_PROTECTION) {
@@ -357,7 +357,7 @@ pub(super) async fn reconcile_volume(control: &mut ControlLoop, name: &str) -> k
     Ok(())
 }
 
-/// Enqueues unbound claims of the class of a volume that became available.
+/// Enqueues unbound claims with the StorageClass of a volume that became available.
 fn wake_claims(control: &mut ControlLoop, spec: &PersistentVolumeSpec) {
     let class = spec.storage_class_name.as_deref().unwrap_or_default();
     let waiting: Vec<(String, String)> = control

@@ -18,7 +18,7 @@ async fn the_roles_for_people_are_gathered() {
     cluster.settled().await;
     let roles: Api<ClusterRole> = Api::all(cluster.client());
     let count = async |name: &str| roles.get(name).await.unwrap().rules.unwrap_or_default().len();
-    // What a real cluster with its controller manager has.
+    // The numbers of rules in a real cluster with its controller manager.
     assert_eq!([count("view").await, count("edit").await, count("admin").await], [12, 27, 29]);
 
     let bindings: Api<RoleBinding> = Api::default_namespaced(cluster.client());
@@ -37,7 +37,7 @@ async fn the_roles_for_people_are_gathered() {
     };
     assert!(forbidden(&maps.create(&Default::default(), &map).await.unwrap_err()));
 
-    // A role of one's own joins in.
+    // A custom role is aggregated too.
     let more: ClusterRole = serde_json::from_value(json!({
         "metadata": {"name": "more", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
         "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}],

@@ -1,4 +1,4 @@
-//! Horizontal pod autoscalers, in virtual time.
+//! HorizontalPodAutoscalers, in virtual time.
 
 use std::{
     collections::BTreeMap,
@@ -105,7 +105,7 @@ impl Scene {
         (condition.status, condition.reason.unwrap_or_default(), condition.message.unwrap_or_default())
     }
 
-    /// Reasons and messages of the events about the autoscaler.
+    /// Returns reasons and messages of the autoscaler's events.
     async fn events(&self) -> Vec<(String, String)> {
         let events: Api<Event> = Api::default_namespaced(self.cluster.client());
         let list = events.list(&ListParams::default()).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_deployment_grows_at_once_and_shrinks_after_five_minutes() {
     assert_eq!(current.average_utilization, Some(50));
     assert_eq!(current.average_value.as_ref().map(|value| value.0.as_str()), Some("50m"));
 
-    // 150 % are three times the target: six of two, of which four at first.
+    // 150 % are three times the target: six of two replicas, limited to four at first.
     scene.annotate("150m").await;
     scene.wait(15).await;
     assert_eq!(scene.replicas().await, 4);
@@ -250,7 +250,7 @@ async fn the_largest_of_several_metrics_wins_and_one_that_fails_keeps_from_shrin
     let queue = json!({"type": "External", "external": {
         "metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "1"},
     }});
-    // 50 % of the memory are 2.5 times 20 %: 10 of 4, and at most 8 at once.
+    // 50 % memory usage is 2.5 times the target of 20 %: 10 of 4 replicas, limited to 8 at once.
     let mut metrics = by_cpu(utilization(90));
     metrics.as_array_mut().unwrap().push(memory(20));
     scene.scale_by(json!({"maxReplicas": 20, "metrics": metrics})).await;
@@ -266,7 +266,7 @@ async fn the_largest_of_several_metrics_wins_and_one_that_fails_keeps_from_shrin
     scene.wait(600).await;
     assert_eq!(scene.replicas().await, 8);
     assert_eq!(scene.conditions().await["ScalingActive"], pair("False", "FailedGetExternalMetric"));
-    // The other one still makes it grow: 180 % are twice 90 %.
+    // The other metric still scales up: 180 % are twice the target of 90 %.
     scene.annotate("180m").await;
     scene.wait(15).await;
     assert_eq!(scene.replicas().await, 16);
@@ -375,7 +375,7 @@ async fn custom_kinds_are_scaled_by_their_subresource() {
     farm["status"] = json!({"size": 1, "selector": "app=web"});
     post(http::Method::PUT, "/web/status", farm).await;
     let target = json!({"apiVersion": "example.org/v1", "kind": "Farm", "name": "web"});
-    // Half of the request is five times 10 %.
+    // Half of the request is five times the target of 10 %.
     scene
         .scale_by(json!({"maxReplicas": 3, "scaleTargetRef": target, "metrics": by_cpu(utilization(10))}))
         .await;
@@ -445,7 +445,7 @@ async fn without_the_metrics_api_the_condition_says_so() {
          resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested \
          resource (get pods.metrics.k8s.io)"
     );
-    // Each look is one, however often it was pushed.
+    // There is one evaluation per period, however often the item is enqueued.
     let revision = scene.cluster.server().store().revision();
     scene.wait(1).await;
     assert_eq!(scene.cluster.server().store().revision(), revision);

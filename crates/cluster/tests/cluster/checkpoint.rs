@@ -1,4 +1,4 @@
-//! Clusters that start from the checkpoint of another.
+//! Clusters started from the checkpoint of another.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ where
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
 }
 
-/// A cluster with a deployment of two pods, a job whose pod still runs, and the definition of a kind.
+/// A cluster with a Deployment of two pods, a Job with a running pod, and a CustomResourceDefinition.
 async fn checkpoint() -> Checkpoint {
     let cluster = Cluster::builder().seed(1).start().await.unwrap();
     cluster.settled().await;
@@ -89,7 +89,7 @@ async fn clusters_go_on_apart_from_each_other() {
     scale(&other, 1).await;
     assert_eq!((pods(&one).await.len(), pods(&other).await.len()), (5, 2));
     assert!(pods(&one).await.iter().all(|(_, phase)| phase == "Running"));
-    // Garbage collection knows what was there before.
+    // Garbage collection knows the objects from before the checkpoint.
     let deployments: Api<Deployment> = Api::default_namespaced(one.client());
     deployments.delete("web", &DeleteParams::background()).await.unwrap();
     one.settled().await;
@@ -99,7 +99,7 @@ async fn clusters_go_on_apart_from_each_other() {
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_time_goes_on_waiting() {
     let checkpoint = checkpoint().await;
-    // The clock has moved on since, and not for the cluster.
+    // Tokio's clock has advanced since the checkpoint, the cluster's has not.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let cluster = checkpoint.start(1).unwrap();
     let jobs: Api<Job> = Api::default_namespaced(cluster.client());

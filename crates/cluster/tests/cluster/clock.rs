@@ -1,4 +1,4 @@
-//! The cluster's clock set forward, in real time.
+//! Setting the cluster's clock forward, in real time.
 
 use std::{pin::pin, time::Duration};
 
@@ -55,7 +55,7 @@ async fn what_waits_for_a_time_is_due_when_the_clock_is_set_forward() {
         |job: Option<&Job>| job.and_then(|job| job.status.as_ref()?.completion_time.as_ref()).is_some();
     await_condition(jobs.clone(), &name, is_complete).await.unwrap();
 
-    // Its own time to live ends within three hours, and another hour's job has taken its place.
+    // Its TTL expires within three hours, and the Job of another hour has taken its place.
     cluster.advance(3 * HOUR);
     await_condition(jobs.clone(), &name, |job: Option<&Job>| job.is_none()).await.unwrap();
     assert_eq!(cluster.advanced(), 4 * HOUR);
@@ -73,7 +73,7 @@ async fn what_runs_goes_on_when_the_clock_is_set_forward() {
     };
     await_condition(pods.clone(), "web", is_ready).await.unwrap();
     cluster.advance(24 * HOUR);
-    // A pod of after the step runs as well: nodes are not taken for lost.
+    // A pod created after the step runs too: its node is not considered lost.
     let late = json!({"metadata": {"name": "late"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     pods.create(&PostParams::default(), &read(late)).await.unwrap();
     await_condition(pods.clone(), "late", is_ready).await.unwrap();

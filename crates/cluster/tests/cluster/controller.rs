@@ -1,4 +1,4 @@
-//! A kube-rs controller, as its book has it, at work on the cluster.
+//! A kube-rs controller against the cluster, written as in kube's documentation.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ enum Error {
     Finalizer(#[from] Box<finalizer::Error<kube::Error>>),
 }
 
-/// Keeps a secret with what a config map says, and leaves a note when the map goes.
+/// Keeps a Secret with the data of a ConfigMap, and leaves a note when the ConfigMap is deleted.
 async fn reconcile(source: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, Error> {
     let maps: Api<ConfigMap> = Api::default_namespaced(Client::clone(&client));
     let cleaned = finalizer(&maps, "example.steersman.dev/note", source, |event| async {
@@ -59,7 +59,7 @@ async fn keep(client: &Client, source: &ConfigMap) -> Result<(), kube::Error> {
     Ok(())
 }
 
-/// Waits for the secret of that name to be such.
+/// Waits until a Secret satisfies a condition.
 async fn until(secrets: &Api<Secret>, name: &str, such: fn(Option<&Secret>) -> bool) {
     let condition = await_condition(secrets.clone(), name, such);
     tokio::time::timeout(Duration::from_secs(20), condition).await.expect("in time").unwrap();
@@ -95,7 +95,7 @@ async fn a_controller_keeps_what_it_owns_and_cleans_up() {
     maps.patch("a", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
     until(&secrets, "a", |secret| says(secret, b"two")).await;
 
-    // What others take away or change comes back.
+    // Deletions and changes by others are reverted.
     secrets.delete("a", &DeleteParams::default()).await.unwrap();
     until(&secrets, "a", |secret| says(secret, b"two")).await;
     let spoil = serde_json::json!({"stringData": {"text": "spoilt"}});

@@ -1,4 +1,4 @@
-//! A data directory: everything is there again, whenever the process ended.
+//! Data directories: everything is restored, however the process ended.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ async fn quiet(directory: &Path) -> Cluster {
 }
 
 fn map(name: &str, value: usize) -> ConfigMap {
-    // Long enough for a torn write to show.
+    // Large enough for a torn write to show.
     let data = (0..8).map(|i| (format!("copy-{i}"), value.to_string().repeat(50))).collect();
     ConfigMap {
         metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
@@ -90,13 +90,15 @@ async fn a_directory_belongs_to_one_cluster() {
 
 const DIRECTORY: &str = "STEERSMAN_TEST_DATA_DIRECTORY";
 const ROUND: &str = "STEERSMAN_TEST_ROUND";
-/// For each watcher the revision that it saw last; nothing if it has to list first.
+/// For each watcher, the last revision that it observed; empty if it has to list first.
 const RESUME: &str = "STEERSMAN_TEST_RESUME";
 
 const WATCHERS: usize = 2;
 
-/// Not a test of its own: what the killed process does. Several writers create, change and delete, watchers go on where
-/// those of the last process were, and all of them tell on standard output what they were answered and what they saw.
+/// Not a test of its own: the process to be killed.
+///
+/// Several writers create, change and delete objects. Watchers resume where those of the previous process were. All of them
+/// report on standard output what was acknowledged and what they observed.
 #[test]
 fn killed_writer() {
     let (Ok(directory), Ok(round)) = (std::env::var(DIRECTORY), std::env::var(ROUND)) else { return };
@@ -135,7 +137,7 @@ async fn write(client: kube::Client, prefix: String) {
     }
 }
 
-/// Tells everything that a watcher learns, in the order in which it does.
+/// Reports everything that a watcher observes, in order.
 async fn watch(client: kube::Client, watcher: usize, mut from: Option<String>) {
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     loop {
@@ -186,27 +188,27 @@ fn describe(map: &ConfigMap) -> String {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // In one write, so that a line is there or not.
+    // A single write, so that a line is either complete or absent.
     out.write_all(format!("\n{line}\n").as_bytes()).unwrap();
     out.flush().unwrap();
 }
 
-/// What the processes told so far.
+/// The reports of all processes so far.
 #[derive(Default)]
 struct Told {
-    /// The latest value of each object that left the process; nothing if the object is gone.
+    /// The latest observed value of each object, or `None` if it was deleted.
     values: BTreeMap<String, Option<usize>>,
-    /// What each revision stood for.
+    /// The object and value that was written at each revision; `None` for a deletion.
     revisions: BTreeMap<u64, (String, Option<usize>)>,
     watchers: [Watcher; WATCHERS],
     answers: usize,
     lists: usize,
 }
 
-/// What a watcher learned since it listed.
+/// What a watcher observed since its last list.
 #[derive(Default)]
 struct Watcher {
-    /// Everything after this revision is known to it; nothing while it lists.
+    /// The revision from which on the watcher must have observed every change; `None` while it lists.
     from: Option<u64>,
     last: u64,
     seen: BTreeSet<u64>,
@@ -215,7 +217,7 @@ struct Watcher {
 impl Told {
     fn value(&mut self, name: &str, value: usize) {
         let known = self.values.entry(name.to_owned()).or_insert(Some(value));
-        // Lines of writers and watchers come in any order; a name is never used again.
+        // Lines of writers and watchers are interleaved in any order. A name is never reused.
         *known = known.map(|known| known.max(value));
     }
 
@@ -271,7 +273,7 @@ impl Told {
         }
     }
 
-    /// A watcher that goes on where it was has seen everything in between.
+    /// Checks that watchers which resumed have observed every change in between.
     fn check_watchers(&self, round: usize) {
         for watcher in &self.watchers {
             let Some(from) = watcher.from.filter(|from| *from < watcher.last) else { continue };
@@ -287,7 +289,7 @@ impl Told {
     }
 }
 
-/// Kills a writing and watching process again and again, and finds after each time what it told.
+/// Repeatedly kills a process with writers and watchers, and verifies its reports after each restart.
 fn survive(rounds: usize) {
     let directory = tempfile::tempdir().unwrap();
     let mut told = Told::default();
@@ -310,7 +312,7 @@ fn survive(rounds: usize) {
             };
             out.lines().map_while(Result::ok).inspect(tell).collect()
         });
-        // Now and then it is killed while it starts, else after another number of writes each time.
+        // Every fifth round kills the process during startup, the others after a varying number of writes.
         if round % 5 == 4 {
             std::thread::sleep(Duration::from_millis(20 + (round as u64 * 37) % 160));
         } else {
@@ -353,7 +355,7 @@ fn check(directory: &Path, told: &Told, round: usize) {
     }
     for (name, last) in &told.values {
         match (last, values.get(name)) {
-            // What came after the last answer may or may not have happened.
+            // Writes after the last acknowledged one may or may not have been persisted.
             (Some(last), Some(value)) => assert!(value >= last, "round {round}: {name} went back"),
             (Some(2), None) => {
                 let count: usize = name.rsplit('-').next().unwrap().parse().unwrap();

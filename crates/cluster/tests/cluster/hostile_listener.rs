@@ -1,4 +1,4 @@
-//! The API server's port under attack, in a process that may open few files.
+//! The API server's port under attack, in a process with a low limit on open files.
 #![cfg(unix)]
 
 use std::{
@@ -15,10 +15,10 @@ use rustls::{
 };
 use steersman_cluster::Cluster;
 
-/// Set for the process that is the server.
+/// Set in the server's process.
 const SERVER: &str = "STEERSMAN_TEST_SERVER";
 
-/// Not a test: the server's process, which this program starts itself as.
+/// Not a test: the server's process, for which this program starts itself.
 #[tokio::test]
 async fn server_process() {
     if std::env::var_os(SERVER).is_none() {
@@ -27,7 +27,7 @@ async fn server_process() {
     let address = "127.0.0.1:0".parse().unwrap();
     let cluster = Cluster::builder().workloads(false).listen(address).start().await.unwrap();
     let certificate = cluster.root_certificate().replace('\n', "|");
-    // The harness writes to the same stream.
+    // The test harness writes to the same stream.
     println!("\nlistens {} {certificate}", cluster.address().unwrap());
     let end = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
     let _ = end.await;
@@ -68,7 +68,7 @@ impl Server {
         stream
     }
 
-    /// Asks for the version by TLS.
+    /// Requests `/version` over TLS.
     fn ask(&self) -> String {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! When jobs have succeeded and when they have failed, seen through an ordinary client.
+//! Success and failure of Jobs, observed through an ordinary client.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ async fn cluster() -> Cluster {
     cluster
 }
 
-/// Makes the job `work`.
+/// Creates the Job `work`.
 async fn make(client: Client, spec: Value) {
     let job = serde_json::from_value(json!({"metadata": {"name": "work"}, "spec": spec})).unwrap();
     Api::<Job>::default_namespaced(client).create(&PostParams::default(), &job).await.unwrap();
 }
 
-/// What has become of it after a while.
+/// Returns its status after some time.
 async fn after(cluster: &Cluster, seconds: u64) -> JobStatus {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     cluster.settled().await;

@@ -1,4 +1,4 @@
-//! The cluster behind TLS, spoken to by hand.
+//! The cluster's HTTPS port, with handwritten requests.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -46,7 +46,7 @@ async fn ask_with(
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{credentials}\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A server that closes without saying goodbye is no concern here.
+    // A close without `close_notify` does not matter here.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8(answer).unwrap()
 }
@@ -85,7 +85,7 @@ async fn a_certificate_says_who_asks() {
     let master = cluster.client_certificate("joe", Some("system:masters")).unwrap();
     let answer = ask_with(&cluster, "/api/v1/namespaces/default", None, Some(master)).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    // Another cluster's authority is none here: the handshake fails.
+    // Certificates of another cluster's CA are not accepted: the handshake fails.
     let other = Cluster::start().await.unwrap().client_certificate("joe", Some("system:masters")).unwrap();
     assert_eq!(ask_with(&cluster, "/version", None, Some(other)).await, "");
 }
@@ -196,7 +196,7 @@ async fn approved_requests_get_certificates_that_name_their_users() {
     assert!(answer.contains(r#"User \"jane\" cannot list resource \"nodes\""#), "{answer}");
     assert!(answer.to_lowercase().contains("\r\naudit-id: "), "{answer}");
 
-    // A signer of kubelets' certificates signs for kubelets alone.
+    // The signer of kubelet client certificates refuses other subjects.
     let status = create("kubelet", "kubernetes.io/kube-apiserver-client-kubelet").await;
     let failed = status.conditions.unwrap().into_iter().find(|c| c.type_ == "Failed").unwrap();
     assert_eq!(failed.reason.as_deref(), Some("SignerValidationFailure"));

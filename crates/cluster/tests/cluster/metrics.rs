@@ -1,4 +1,4 @@
-//! The metrics API: what pods and nodes use, in the forms that clients ask for.
+//! The metrics API: usage of pods and nodes, in the formats that clients request.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ async fn annotations_of_a_deployment_count_without_a_rollout() {
     };
     assert_eq!(annotate(json!("450m")).await, ["450m", "450m"]);
     assert_eq!(annotate(json!("150%")).await, ["1500m", "1500m"]);
-    // What can't be read is ignored.
+    // Invalid values are ignored.
     assert_eq!(annotate(json!("a lot")).await, ["500m", "500m"]);
     assert_eq!(annotate(Value::Null).await, ["500m", "500m"]);
     let sets: Api<ReplicaSet> = Api::default_namespaced(client);
@@ -283,7 +283,7 @@ async fn nodes_that_are_lost_have_no_metrics() {
     assert_eq!((code, refusal["message"].as_str()), (404, Some(none)));
 }
 
-/// What metrics-server's manifests install, as far as it counts here.
+/// Installs what matters here of metrics-server's manifests.
 async fn install(client: &Client, namespace: &str) {
     let labels = json!({"k8s-app": "metrics-server"});
     let deployment = json!({
@@ -337,7 +337,7 @@ async fn a_metrics_server_that_is_installed_works_once_its_pod_is_ready() {
     available(&client).await;
     let list = json_of(&client, "/namespaces/kube-system/pods").await;
     assert_eq!(list["items"][0]["containers"][0]["usage"], json!({"cpu": "50m", "memory": "100Mi"}));
-    // Without a pod that is ready there is no answer, as on any cluster.
+    // Without a ready pod, metrics are unavailable, as in any cluster.
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), "kube-system");
     let patch = json!({"spec": {"replicas": 0}});
     deployments.patch("metrics-server", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Which pods are on which nodes, and which programs of theirs are known: seen through an ordinary client.
+//! Scheduling of pods, and simulation of known programs, observed through an ordinary client.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ async fn a_pod_waits_for_room_and_what_matters_more_takes_it() {
     assert_eq!(node_of(&pods.get("second").await.unwrap()), Some("node-0"));
 }
 
-/// A node with room for two, on which one pod matters little and one less, both with labels that are their names.
+/// A full node: two pods with the priorities `little` and `less`, labelled with their names.
 async fn full_node() -> (Cluster, Api<Pod>) {
     let cluster = cluster().await;
     offer(&cluster.client(), "example.com/thing", "2").await;

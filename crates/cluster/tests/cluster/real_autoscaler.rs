@@ -1,4 +1,4 @@
-//! The autoscalers of the cluster beside those of the real kube-controller-manager, by the same metrics.
+//! The cluster's autoscalers compared to those of the real kube-controller-manager, with the same metrics.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use steersman_cluster::{Cluster, Part};
 
 use crate::metrics::available;
 
-/// Time until the processors of pods count: more than the window of the metrics.
+/// Time until the CPU usage of pods counts: more than the metrics' window.
 const READY: Duration = Duration::from_secs(12);
 /// Time in which the real controller evaluates an autoscaler five times.
 const LOOKS: Duration = Duration::from_secs(85);
@@ -31,11 +31,11 @@ struct Scenario {
     name: &'static str,
     replicas: i32,
     requests: Value,
-    /// Usage of processors at first.
+    /// Initial CPU usage.
     usage: &'static str,
-    /// The autoscaler's spec without its target.
+    /// The autoscaler's spec, without its target.
     spec: Value,
-    /// Usage of processors later.
+    /// Later CPU usage.
     later: Option<&'static str>,
 }
 
@@ -128,10 +128,10 @@ fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// What became of a scenario.
+/// The outcome of a scenario.
 type Outcome = BTreeMap<&'static str, Value>;
 
-/// Plays all scenarios on a cluster, whoever its controllers are.
+/// Runs all scenarios on a cluster, with its own controllers or the real ones.
 async fn play(client: &Client) -> BTreeMap<&'static str, Outcome> {
     available(client).await;
     let (params, scenarios) = (PostParams::default(), scenarios());
@@ -193,7 +193,7 @@ async fn outcome(client: &Client, namespace: &str) -> Outcome {
         .into_iter()
         .filter_map(|pod| pod.metadata.name)
         .collect();
-    // Names of pods are drawn.
+    // Pod names are random.
     let plain = |text: Option<String>| {
         names.iter().fold(text.unwrap_or_default(), |text, name| text.replace(name, "POD"))
     };
@@ -228,7 +228,7 @@ async fn outcome(client: &Client, namespace: &str) -> Outcome {
     ])
 }
 
-/// The controller manager with its autoscalers alone. Ends with the test.
+/// A kube-controller-manager that runs only the autoscaler controller. Stopped at the end of the test.
 struct Manager {
     process: Child,
     log: PathBuf,

@@ -1,4 +1,4 @@
-//! The revisions of stateful sets and daemon sets, when another controller manager writes them too.
+//! ControllerRevisions of StatefulSets and DaemonSets that another controller manager writes too.
 
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, StatefulSet},
@@ -17,7 +17,7 @@ async fn cluster() -> Cluster {
     cluster
 }
 
-/// A set that keeps no revision but the one it needs.
+/// A set that keeps only the revision in use.
 fn spec() -> Value {
     json!({
         "revisionHistoryLimit": 0,
@@ -34,7 +34,7 @@ async fn revisions(client: &Client) -> Vec<ControllerRevision> {
     api.list(&ListParams::default()).await.unwrap().items
 }
 
-/// Puts a revision of another name into the place of the only one there is.
+/// Replaces the only revision by one with another name.
 async fn rename(cluster: &Cluster, label: &str) {
     let api: Api<ControllerRevision> = Api::default_namespaced(cluster.client());
     let first = revisions(&cluster.client()).await.remove(0);

@@ -1,4 +1,6 @@
-//! Many objects, many watchers: no watcher misses a change or sees two in the wrong order, and one that is too slow gets an error.
+//! Many objects and many watchers.
+//!
+//! No watcher misses a change or observes two in the wrong order, and one that is too slow gets an error.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +25,16 @@ fn map(name: &str, value: usize) -> ConfigMap {
     }
 }
 
-/// What a watcher saw: kind of change, name and version.
+/// The changes that a watcher observed: kind of change, name and version.
 type Seen = Vec<(String, String, u64)>;
 
-/// Cuts a text out of a line; quicker than reading all of it.
+/// Returns the string after `before` in a line, up to the next quote; faster than parsing the line.
 fn between<'a>(line: &'a str, before: &str) -> &'a str {
     let start = line.find(before).map_or(line.len(), |at| at + before.len());
     line[start..].split('"').next().unwrap_or_default()
 }
 
-/// Watches from a version until the last object appears.
+/// Watches from a version until the last object is observed.
 async fn follow(client: Client, from: String) -> Seen {
     let uri = format!("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion={from}");
     let lines = client.request_stream(Request::get(uri).body(Vec::new()).unwrap()).await.unwrap().lines();
@@ -51,7 +53,7 @@ async fn follow(client: Client, from: String) -> Seen {
     panic!("the watch ended early, after {} changes", seen.len());
 }
 
-/// Writes objects of its own, in an order that the seed decides.
+/// Writes its own objects, in an order determined by the seed.
 async fn write(client: Client, writer: usize, objects: usize) {
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let mut state = writer as u64 + 1;

@@ -1,4 +1,4 @@
-//! Webhooks, asked in the process and by HTTPS.
+//! Webhooks, called in the process and over HTTPS.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use kube::{
 use serde_json::{Value, json};
 use steersman_cluster::{Cluster, WebhookPolicy};
 
-/// What a webhook was asked, and what it answers.
+/// A webhook: the requests that it received, and its response.
 #[derive(Clone)]
 struct Hook {
     seen: Arc<Mutex<Vec<Value>>>,
@@ -143,7 +143,7 @@ async fn hooks_change_and_refuse_writes() {
     );
     assert_eq!(request["options"]["kind"], "CreateOptions");
     assert_eq!(request["userInfo"]["username"], "system:admin");
-    // The judge sees what the other one added, and what the server filled in then.
+    // The validating webhook sees what the mutating one added, and the fields that the server set after it.
     let judged = &judges.last()["object"];
     assert_eq!(judged["data"]["added"], "yes");
     for field in ["uid", "creationTimestamp"] {
@@ -161,7 +161,7 @@ async fn hooks_change_and_refuse_writes() {
         (&json!("UPDATE"), &json!("UpdateOptions"))
     );
     assert_eq!(request["oldObject"]["data"], json!({"added": "yes"}));
-    // It had data already, so the condition left the other one out.
+    // The object already has data, so the match condition skipped the mutating webhook.
     assert_eq!(adds.count(), 1);
 
     let bad = map(json!({"metadata": {"name": "b"}, "data": {"bad": "yes"}}));
@@ -237,7 +237,7 @@ async fn what_is_sent_to_subresources_is_judged_as_what_it_is() {
     };
     let said = |operation: &str, kind: &str, part: &str| (operation.into(), kind.into(), part.into());
 
-    // Nothing runs, so the connection itself is refused.
+    // No container runs, so the connection itself is refused.
     let exec = format!("{core}/pods/p/exec?command=ls&command=-l&stdout=true&container=c&tty=false");
     send("POST", &exec, Value::Null).await.unwrap_err();
     assert_eq!(asked(), said("CONNECT", "PodExecOptions", "exec"));
@@ -259,7 +259,7 @@ async fn what_is_sent_to_subresources_is_judged_as_what_it_is() {
     assert_eq!(asked(), said("CREATE", "Binding", "binding"));
     assert_eq!(hook.last()["object"]["target"]["name"], "n");
 
-    // The deletion that follows an eviction is asked about no more.
+    // Webhooks are not called for the deletion that follows an eviction.
     let before = hook.count();
     let evict =
         |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
@@ -304,7 +304,7 @@ async fn what_is_sent_to_subresources_can_be_changed() {
     mutating(&cluster, "changes", json!({"rules": rules})).await;
     validating(&cluster, "sees", json!({"rules": rules})).await;
 
-    // Nothing runs, so the connection itself is refused.
+    // No container runs, so the connection itself is refused.
     send("pods/p/exec?command=ls&container=c", Value::Null).await.unwrap_err();
     assert_eq!(sees.last()["object"]["command"], json!(["true"]));
     let token = send("serviceaccounts/default/token", json!({"spec": {}})).await.unwrap();
@@ -368,7 +368,7 @@ async fn controllers_act_under_their_own_names() {
     assert!(who("UPDATE", "pods", "status").starts_with("system:node:"));
 }
 
-/// A service with a pod that is ready, as controllers make them.
+/// A service with a ready pod, as controllers create them.
 async fn simulated(cluster: &Cluster, name: &str) {
     let slices: Api<EndpointSlice> = Api::default_namespaced(cluster.client());
     let services: Api<Service> = Api::default_namespaced(cluster.client());
@@ -406,7 +406,7 @@ async fn services_of_simulated_pods_fail_or_are_left_out() {
             }
             (made, _) => panic!("{policy:?}: {made:?}"),
         }
-        // One whose address is known is asked, whatever the policy.
+        // A webhook with a known address is called under any policy.
         let judges = Hook::new(|_| json!({"allowed": false}));
         serve(&cluster, "judges", &judges);
         maps.create(&PostParams::default(), &map(json!({"metadata": {"name": "b"}}))).await.unwrap_err();

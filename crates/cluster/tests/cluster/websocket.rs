@@ -1,4 +1,4 @@
-//! Watches over WebSocket, as fabric8 makes them.
+//! Watches over WebSocket, as fabric8 opens them.
 
 use std::{net::SocketAddr, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The simulated workloads, seen through an ordinary client.
+//! The simulated workloads, observed through an ordinary client.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -163,7 +163,7 @@ async fn a_rollout_that_can_not_pull_is_stuck_and_says_so() {
     deployments.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     cluster.settled().await;
     let web = deployments.get("web").await.unwrap();
-    // One more and one less than four are allowed at a time.
+    // The rollout allows one pod more and one less than the four replicas.
     let status = web.status.clone().unwrap();
     assert_eq!(
         (status.replicas, status.updated_replicas, status.available_replicas),
@@ -306,7 +306,7 @@ async fn a_stateful_set_keeps_names_and_order() {
         let list = pods.list(&ListParams::default()).await.unwrap().items;
         list.iter().map(kube::ResourceExt::name_any).collect::<Vec<_>>()
     };
-    // The second waits for the first to be ready.
+    // The second pod is created once the first is ready.
     assert_eq!(names().await, ["db-0"]);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(names().await, ["db-0", "db-1", "db-2"]);
@@ -388,7 +388,7 @@ async fn jobs_complete_and_fail() {
     assert_eq!(conditions, words("FailureTarget", "Failed", "DeadlineExceeded"));
     assert_eq!(state("numbered").await.0.completed_indexes.as_deref(), Some("0-3"));
     assert!(jobs.get_opt("brief").await.unwrap().is_none());
-    // A job that goes takes its pods along, counted or not.
+    // The pods of a deleted Job are deleted with it, whether counted or not.
     jobs.delete("good", &DeleteParams::background()).await.unwrap();
     cluster.settled().await;
     let pods: Api<Pod> = Api::default_namespaced(client);
@@ -432,7 +432,7 @@ async fn services_lead_to_ready_pods() {
     );
 }
 
-/// The same seed on a paused clock gives the same objects, to the byte.
+/// The same seed on a paused clock yields identical objects, byte for byte.
 #[tokio::test(start_paused = true)]
 async fn a_run_repeats() {
     async fn run() -> Vec<Value> {
@@ -647,7 +647,7 @@ async fn autoscalers_keep_their_targets_within_bounds() {
     });
     deployments.create(&PostParams::default(), &serde_json::from_value(web).unwrap()).await.unwrap();
     cluster.settled().await;
-    // The revision of a rollout is no new generation.
+    // Setting the revision of a rollout does not increment the generation.
     let deployment = deployments.get("web").await.unwrap();
     assert_eq!(deployment.metadata.generation, Some(1));
     assert_eq!(deployment.metadata.annotations.unwrap()["deployment.kubernetes.io/revision"], "1");

@@ -1,23 +1,23 @@
-//! Readiness of objects, told from their JSON.
+//! Readiness of objects, computed from their JSON.
 //!
-//! Two sets of rules share the type. [`readiness`] is for operators: a workload is ready when its rollout is complete, as `kubectl
-//! rollout status` sees it, and other kinds when their conditions say so. [`helm::readiness`] is for releases: exactly what `helm --wait`
-//! waits for, where a Deployment may lack as many replicas as its strategy allows.
+//! Two sets of rules return the same [`Readiness`]. [`readiness`] is for operators: a workload is ready when its rollout is
+//! complete, as in `kubectl rollout status`, and other kinds by their conditions. [`helm::readiness`] is for releases:
+//! exactly what `helm --wait` waits for, where a Deployment may lack as many replicas as its strategy allows.
 
 pub mod helm;
 mod rollout;
 
 pub use rollout::readiness;
 
-/// How far an object is.
+/// The readiness of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Readiness {
-    /// It is up and serves its purpose.
+    /// Up and serving its purpose.
     Ready,
-    /// Not yet, and why.
+    /// Not ready yet, with the reason.
     Waiting(String),
-    /// It will not become ready by itself, and why.
+    /// Failed: it will not become ready on its own. With the reason.
     Failed(String),
 }
 

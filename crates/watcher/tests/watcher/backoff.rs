@@ -45,7 +45,7 @@ async fn what_succeeds_is_not_delayed_and_resets_nothing() {
 async fn two_minutes_without_errors_reset_the_delay() {
     for (quiet, expected) in [(119, 3200), (120, 800)] {
         let failures = results([Err(()), Err(())]);
-        // The third error comes so long after the second one.
+        // Time between the second and the third error.
         let third = stream::once(async move {
             tokio::time::sleep(Duration::from_secs(quiet) - Duration::from_millis(1600)).await;
             Err(())

@@ -45,7 +45,7 @@ async fn an_expired_token_restarts_the_list_without_pages() {
     let first = ["init", "init-apply a@1", "list failed 410", "list failed 500"];
     let second = ["init", "init-apply b@2", "init-done", "watch error 410", "init", "init-done"];
     assert_eq!(seen, [&first[..], &second].concat());
-    // The last list has pages again.
+    // The last list is paged again.
     let expected = [LIST, "limit=500&continue=t", "", "", &from("6"), LIST, &from("7")];
     assert_eq!(requests, expected);
 }

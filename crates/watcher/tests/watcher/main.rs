@@ -16,7 +16,7 @@ use steersman_watcher::{Config, Error, Event, InitialList, watcher};
 
 use server::{Answer, Server};
 
-/// Reads until nothing more happens: the clock is paused, so that time passes only when everything waits.
+/// Reads until the stream is idle: with the clock paused, time passes only when every task waits.
 async fn rest<S: Stream>(stream: S, what: impl Fn(S::Item) -> String) -> Vec<String> {
     let mut stream = std::pin::pin!(stream);
     let mut seen = Vec::new();
@@ -26,7 +26,7 @@ async fn rest<S: Stream>(stream: S, what: impl Fn(S::Item) -> String) -> Vec<Str
     seen
 }
 
-/// An event in one word, and an error by its variant and the code or text in it.
+/// An event in one word, and an error by its variant and its code or text.
 fn brief<K: Resource>(event: Result<Event<K>, Error>) -> String {
     let name = |object: K| {
         let version = object.resource_version().unwrap_or_default();
@@ -54,7 +54,7 @@ fn brief_error(error: &Error) -> String {
     error.status().map_or_else(|| what.into(), |status| format!("{what} {}", status.code))
 }
 
-/// What a watch with a configuration sees and requests, after the given script.
+/// Returns the events and the requests of a watcher that runs against a script.
 async fn run(config: Config, script: Vec<Answer>) -> (Vec<String>, Vec<String>) {
     let server = Server::new(script);
     let seen = rest(watcher(server.api(), config), brief::<ConfigMap>).await;

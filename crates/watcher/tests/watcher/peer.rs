@@ -1,4 +1,4 @@
-//! The same scripts against kube-runtime's watcher: the same events and requests where both agree on what is right.
+//! The same scripts against kube-runtime's watcher: equal events and requests where both agree on what is right.
 
 use futures_util::StreamExt as _;
 use kube::runtime::watcher as peer;
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// An event of the peer as one of ours.
+/// Converts an event of kube-runtime's watcher to ours.
 fn event<K>(event: peer::Result<peer::Event<K>>) -> Result<Event<K>, Error> {
     event
         .map(|event| match event {

@@ -1,4 +1,4 @@
-//! An API server that answers each request with the next line of a script.
+//! An API server that responds to each request with the next entry of a script.
 
 use std::{
     collections::VecDeque,
@@ -20,11 +20,11 @@ use tower_service::Service;
 /// How a watch ends after its events.
 #[derive(Clone, Copy)]
 pub(crate) enum End {
-    /// As it does when its time is up.
+    /// Closed by the server, as at its timeout.
     Closed,
-    /// The connection breaks.
+    /// Connection error.
     Broken,
-    /// It stays open.
+    /// Stays open.
     Open,
 }
 
@@ -35,13 +35,13 @@ pub(crate) enum Answer {
     Body(Value),
     /// A failure, with its code.
     Refused(u16),
-    /// The connection breaks before anything is answered.
+    /// Connection error before any response.
     Unreachable,
     /// The events of a watch.
     Events(Vec<Value>, End),
 }
 
-/// Scripted answers, and what they were asked for. A request beyond the script is never answered.
+/// Scripted responses, and the requests received. A request beyond the script gets no response.
 #[derive(Clone)]
 pub(crate) struct Server {
     script: Arc<Mutex<VecDeque<Answer>>>,
@@ -57,7 +57,7 @@ impl Server {
         Api::default_namespaced(Client::new(self.clone(), "default"))
     }
 
-    /// The queries of the requests so far.
+    /// Returns the queries of the requests so far.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
@@ -101,7 +101,7 @@ fn body_of(lines: Vec<Value>, end: End) -> AnswerBody {
     StreamBody::new(stream::iter(lines).chain(end)).boxed_unsync()
 }
 
-/// A failure as the API server has it.
+/// A failure as the API server sends it.
 pub(crate) fn status(code: u16) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
         "reason": if code == 410 { "Expired" } else { "Other" }, "message": format!("refused: {code}")})
@@ -112,7 +112,7 @@ pub(crate) fn map(name: &str, version: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "resourceVersion": version}})
 }
 
-/// The whole of a list, or its last page.
+/// An unpaged list, or the last page of one.
 pub(crate) fn list(version: &str, items: &[Value]) -> Answer {
     page(version, items, "")
 }

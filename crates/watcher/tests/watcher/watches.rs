@@ -1,4 +1,4 @@
-//! Watches after a list: what they resume at, and what makes a new list.
+//! Watches after a list: where they resume, and what causes a new list.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What is remembered of autoscalers.
+//! State of HorizontalPodAutoscalers between evaluations.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::control_loop::ClockChange;
 /// Namespace and name.
 type Key = (String, String);
 
-/// What is remembered of autoscalers.
+/// State of all HorizontalPodAutoscalers between evaluations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Autoscalers(pub(super) BTreeMap<Key, Memory>);
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     pub(super) history: History,
-    /// When it is evaluated next. None: at once.
+    /// Time of the next evaluation. `None`: at once.
     pub(super) next: Option<Instant>,
-    /// An evaluation has begun and not ended.
+    /// Whether an evaluation has started and not finished.
     pub(super) is_open: bool,
-    /// At the last evaluation the target was scaled into its bounds.
+    /// Whether the last evaluation scaled the target into its bounds.
     pub(super) was_out_of_bounds: bool,
-    /// Which pods it scales.
+    /// Selector of the pods that it scales.
     pub(super) selector: Option<LabelSelector>,
 }
 
 impl Autoscalers {
-    /// The same autoscalers on another clock.
+    /// Returns the same state, with times on another clock.
     pub(crate) fn on_clock(&self, clock: ClockChange) -> Self {
         let carried = self.0.iter().map(|(key, memory)| {
             let next = memory.next.map(|at| clock.carry(at));
@@ -45,7 +45,7 @@ impl Autoscalers {
         self.0.entry(key).or_default()
     }
 
-    /// Has an autoscaler evaluated by its next reconcile, rather than when its time comes.
+    /// Makes the next reconcile evaluate an autoscaler, regardless of when that is due.
     pub(crate) fn hasten(&mut self, namespace: &str, name: &str) {
         if let Some(memory) = self.0.get_mut(&(namespace.to_owned(), name.to_owned())) {
             memory.next = None;

@@ -1,4 +1,4 @@
-//! What metrics of an autoscaler say: resource metrics from the metrics API; of custom and external ones there is no API.
+//! Evaluates an autoscaler's metrics: resource metrics from the metrics API. Custom and external metrics have no API.
 
 use std::sync::Arc;
 
@@ -22,18 +22,18 @@ use super::{
 };
 use crate::control_loop::ControlLoop;
 
-/// Why a metric gives no replicas.
+/// Why a metric yields no replicas.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// Of the condition and of an event.
+    /// Reason of the condition and of the event.
     pub(super) reason: &'static str,
-    /// Why, as the condition and the event say it.
+    /// Message of the condition and of the event.
     pub(super) why: String,
-    /// The same as the summary of all metrics says it.
+    /// The same message in the form used in the summary of all metrics.
     pub(super) summary: String,
 }
 
-/// What a metric asks for.
+/// The replicas that a metric calls for.
 #[derive(Debug)]
 pub(super) struct Computed {
     pub(super) replicas: i32,
@@ -42,7 +42,7 @@ pub(super) struct Computed {
     pub(super) status: MetricStatus,
 }
 
-/// What all metrics of an autoscaler are judged by.
+/// Input shared by all metrics of an autoscaler.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) namespace: &'a str,
@@ -50,14 +50,14 @@ pub(super) struct Context<'a> {
     pub(super) pods: &'a [Arc<Pod>],
     pub(super) behavior: Option<&'a HorizontalPodAutoscalerBehavior>,
     pub(super) now: Timestamp,
-    /// What the metrics API answers, or why not.
+    /// Response of the metrics API, or its error.
     pub(super) usage: Result<&'a [Value], &'a str>,
 }
 
-/// Asks the metrics API for the usage of pods.
+/// Requests the usage of pods from the metrics API.
 ///
 /// # Errors
-/// Why there is none.
+/// Fails with the reason why there is no usage.
 pub(super) async fn fetch(
     control: &mut ControlLoop,
     namespace: &str,
@@ -87,7 +87,7 @@ pub(super) async fn fetch(
     }
 }
 
-/// The replicas that a metric asks for.
+/// Returns the replicas that a metric calls for.
 pub(super) fn compute(context: Context<'_>, spec: &MetricSpec) -> Result<Computed, Failure> {
     match spec.type_.as_str() {
         "Resource" => {
@@ -158,7 +158,7 @@ fn unknown(type_: &str) -> Failure {
 
 fn object_failure(namespace: &str, source: &ObjectMetricSource) -> Failure {
     let (metric, object) = (&source.metric.name, &source.described_object);
-    // The order of words is kube-controller-manager's.
+    // kube-controller-manager has its words in this order.
     let why = format!(
         "unable to get metric {metric}: {} on {namespace} {}/{NO_CUSTOM_METRICS}",
         object.kind, object.name
@@ -192,7 +192,7 @@ fn external_failure(namespace: &str, source: &ExternalMetricSource) -> Failure {
     }
 }
 
-/// A selector as Go prints it.
+/// Formats a selector as Go's `%v` does.
 fn selector_text(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else { return "nil".to_owned() };
     let labels: String =
@@ -214,7 +214,7 @@ fn selector_text(selector: Option<&LabelSelector>) -> String {
     )
 }
 
-/// What a resource metric says.
+/// The result of a resource metric.
 struct ResourceValue {
     replicas: i32,
     name: String,
@@ -276,7 +276,7 @@ fn tolerances(behavior: Option<&HorizontalPodAutoscalerBehavior>) -> Tolerances 
     tolerances
 }
 
-/// The usage of pods, or of one container in each, as far as all that counts was measured.
+/// Returns the usage of pods, or of one container in each. Pods with an unmeasured container are left out.
 fn samples(items: &[Value], resource: &str, container: Option<&str>) -> Samples {
     items
         .iter()
@@ -296,7 +296,7 @@ fn samples(items: &[Value], resource: &str, container: Option<&str>) -> Samples 
         .collect()
 }
 
-/// A duration as Go writes it, such as `1m10.5s`.
+/// Parses a duration as Go formats it, such as `1m10.5s`.
 fn window(text: &str) -> Option<SignedDuration> {
     text.parse().ok()
 }

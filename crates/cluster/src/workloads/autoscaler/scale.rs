@@ -1,4 +1,4 @@
-//! The scale of an autoscaler's target, of any kind that has one.
+//! The scale subresource of an autoscaler's target.
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet, StatefulSet},
@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 
 use crate::control_loop::{ControlLoop, Kind, MANAGER};
 
-/// What a segment of a path can't have.
+/// Characters to escape in a path segment.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The scale of a target.
+/// The scale of an autoscaler's target.
 #[derive(Debug)]
 pub(super) struct Scale {
     path: String,
     /// Group and kind of the target.
     kind: (String, String),
     pub(super) replicas: i32,
-    /// Selector of the target's pods, as text.
+    /// Selector of the target's pods, serialized.
     pub(super) selector: String,
 }
 
-/// Why the API did not do what was asked.
+/// Why a request failed.
 pub(super) enum RequestError {
-    /// It said why.
+    /// The API refused it, with this message.
     Refused(String),
-    /// It gave no answer, so that the reconcile fails.
+    /// There was no response: the reconcile fails.
     Failed(kube::Error),
 }
 
@@ -41,7 +41,7 @@ impl From<kube::Error> for RequestError {
 /// Reads the scale of a target.
 ///
 /// # Errors
-/// Why there is none.
+/// Fails with the reason why there is none.
 pub(super) async fn read(
     control: &mut ControlLoop,
     namespace: &str,
@@ -77,10 +77,10 @@ pub(super) async fn read(
     })
 }
 
-/// Gives a target its size.
+/// Sets the replicas of a target.
 ///
 /// # Errors
-/// Why the API did not do it.
+/// Fails with the reason why the API refused.
 pub(super) async fn write(
     control: &mut ControlLoop,
     namespace: &str,
@@ -105,7 +105,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Takes over what was written into the cache.
+/// Caches the object that was written.
 async fn refresh<K: Kind>(control: &mut ControlLoop, namespace: &str, name: &str) -> kube::Result<()> {
     if let Some(scaled) = K::api(&control.client, namespace).get_opt(name).await? {
         control.put_object(scaled);
@@ -117,7 +117,7 @@ fn number(value: &Value) -> i32 {
     value.as_i64().and_then(|number| i32::try_from(number).ok()).unwrap_or_default()
 }
 
-/// Sends a request, and tells a refusal from a failure.
+/// Sends a request, and distinguishes a refusal from a missing response.
 async fn send(
     control: &mut ControlLoop,
     request: http::Result<http::Request<Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! Takes pods through their phases, as the agent of a node does.
+//! Simulated kubelet: takes pods through their phases.
 
 mod plan;
 mod program;
@@ -60,7 +60,7 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
         None => next_address(control, &pod, &node),
     };
     let host = node::address(control, &node);
-    // A pod is seen waiting for its containers before it is seen running.
+    // A pod is observably pending before it is running.
     let builder = StatusBuilder { pod: &pod, plan: &plan, started: run.at, host: &host, address: &address };
     let (status, next) = builder.at((!fresh).then_some(elapsed), control.time());
     if pod.status.as_ref() != Some(&status) {
@@ -81,7 +81,9 @@ pub(super) async fn reconcile(control: &mut ControlLoop, namespace: &str, name: 
     Ok(())
 }
 
-/// When the pod started, which after a restart of the cluster is only known to the second.
+/// Returns the pod's `Run`, creating it if necessary.
+///
+/// After a restart of the cluster, a pod's start is known only to the second.
 fn run(control: &mut ControlLoop, pod: &Pod) -> Run {
     let now = control.now();
     let started =
@@ -112,7 +114,7 @@ fn next_address(control: &mut ControlLoop, pod: &Pod, node: &str) -> String {
     address.to_string()
 }
 
-/// Ends a pod that is deleted.
+/// Terminates a deleted pod.
 async fn stop(control: &mut ControlLoop, pod: &Pod, plan: &Plan) -> kube::Result<()> {
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
     if grace == 0 && pods::is_terminal(pod) {
@@ -147,14 +149,14 @@ async fn stop(control: &mut ControlLoop, pod: &Pod, plan: &Plan) -> kube::Result
     control.kubelet.pods.remove(&uid);
     let mut pod = pod.clone();
     if !pod.finalizers().is_empty() && !pods::is_terminal(&pod) {
-        // The owner of a finalizer reads how the containers ended.
+        // The owner of a finalizer can read how the containers ended.
         status::kill(&mut pod, &control.time());
         pod = control.update_status(&pod).await?;
     }
     control.delete(&pod, Some(0)).await
 }
 
-/// Rejects a pod that was bound to a node on which it does not fit.
+/// Rejects a pod that was bound to a node that it does not fit.
 async fn reject(control: &mut ControlLoop, pod: &Pod, reason: &str, why: &str) -> kube::Result<()> {
     let mut changed = pod.clone();
     let status = changed.status.get_or_insert_default();
@@ -167,7 +169,7 @@ async fn reject(control: &mut ControlLoop, pod: &Pod, reason: &str, why: &str) -
     Ok(())
 }
 
-/// Ends a pod that has run for as long as it may.
+/// Fails a pod that has exceeded its `activeDeadlineSeconds`.
 async fn expire(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
     let mut changed = pod.clone();
     status::kill(&mut changed, &control.time());
@@ -188,13 +190,13 @@ async fn expire(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
 /// Deletes a pod whose node was deleted.
 async fn delete_from_missing_node(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
     if control.caches.nodes.all().next().is_none() {
-        // Nodes come from elsewhere, or not yet.
+        // Nodes come from elsewhere, or have not been created yet.
         return Ok(());
     }
     control.delete(pod, Some(0)).await
 }
 
-/// Marks the pods of an unreachable node as not ready.
+/// Marks a pod on an unreachable node as not ready.
 async fn mark_unready(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> {
     if pods::is_terminal(pod) {
         return Ok(());
@@ -206,7 +208,7 @@ async fn mark_unready(control: &mut ControlLoop, pod: &Pod) -> kube::Result<()> 
     Ok(())
 }
 
-/// Why a node does not start a pod that was put there, as a word and a sentence.
+/// Returns why a node must reject a pod bound to it, as a reason and a message.
 fn rejection(control: &ControlLoop, node: &Node, pod: &Pod) -> Option<(String, String)> {
     if !scheduler::matches_selector(node, pod) {
         let why = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";

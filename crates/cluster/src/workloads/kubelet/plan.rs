@@ -1,5 +1,6 @@
-//! What becomes of a pod's containers over time: a function of the pod's annotations and programs, the options and the
-//! time passed.
+//! The states of a pod's containers over time.
+//!
+//! They are a function of the pod's annotations and programs, the cluster's options and the elapsed time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,49 +19,49 @@ use crate::{
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LAST_BACKOFF: Duration = Duration::from_secs(300);
-/// How long a program takes that ends at once.
+/// Run time of a program that exits at once.
 const IMMEDIATE_EXIT: Duration = Duration::from_millis(100);
-/// How long a failure shows before the state says that it is being backed off from.
+/// How long an error is the waiting reason before its backoff is.
 const BACKOFF_DELAY: Duration = Duration::from_secs(1);
 
-/// What goes wrong.
+/// A failure to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The image can't be pulled.
     ImagePull,
-    /// The container can't be made.
+    /// The container can't be created.
     Config,
-    /// The container ends again and again.
+    /// The container exits again and again.
     CrashLoop,
-    /// The container runs and is never ready.
+    /// The container runs but never becomes ready.
     NeverReady,
 }
 
-/// How the pod's containers will fare.
+/// The simulated course of a pod's containers.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) start_delay: Duration,
     pub(super) stop_delay: Duration,
     pub(super) failure: Option<Failure>,
-    /// The only container that fails, if not all do.
+    /// The only container that fails, or `None` if all do.
     pub(super) container: Option<String>,
-    /// How long a container runs and how it ends; it runs for ever otherwise.
+    /// Run time and exit code of containers. `None`: they run forever.
     end: Option<(Duration, i32)>,
-    /// The same of containers whose program is known.
+    /// The same for containers with a known program.
     known: BTreeMap<String, Option<(Duration, i32)>>,
     /// Containers whose image cannot be pulled.
     missing_image: BTreeSet<String>,
-    /// The containers of the pod's start, in order.
+    /// The init containers, in order.
     pub(super) init_containers: Vec<InitContainer>,
     restart: Restart,
 }
 
-/// A container of the pod's start. Times count from the pod's start.
+/// An init container. Times are relative to the pod's start.
 #[derive(Debug, Clone)]
 pub(super) struct InitContainer {
     name: String,
     pub(super) begin: Duration,
-    /// When the next one begins, which for one that fails or waits is never.
+    /// When the next one begins: never if this one fails or keeps running.
     pub(super) over: Duration,
 }
 
@@ -71,7 +72,7 @@ enum Restart {
     Never,
 }
 
-/// A container at one moment. Times count from the pod's start.
+/// The state of a container at one time. Times are relative to the pod's start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
     Waiting { reason: &'static str },
@@ -83,11 +84,11 @@ pub(super) enum State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ContainerSnapshot {
     pub(super) state: State,
-    /// How it ended the last time.
+    /// Its last termination.
     pub(super) last: Option<State>,
     pub(super) restarts: i32,
     pub(super) ready: bool,
-    /// When it changes.
+    /// When the state changes next.
     pub(super) next: Option<Duration>,
 }
 
@@ -161,13 +162,13 @@ impl Plan {
         }
     }
 
-    /// A container when `elapsed` has passed since the pod's start.
+    /// Returns a container's state when `elapsed` has passed since the pod's start.
     pub(super) fn at(&self, container: &str, elapsed: Duration) -> ContainerSnapshot {
         let begin = self.init_containers.last().map_or(self.start_delay, |last| last.over);
         self.snapshot(container, begin, elapsed)
     }
 
-    /// A container that begins at a moment.
+    /// Returns the state of a container that starts at `begin`.
     fn snapshot(&self, container: &str, begin: Duration, elapsed: Duration) -> ContainerSnapshot {
         let Some(since) = elapsed.checked_sub(begin) else {
             return ContainerSnapshot::new(State::Waiting { reason: "ContainerCreating" }, Some(begin));
@@ -197,7 +198,7 @@ impl Plan {
         self.known.get(container).copied().unwrap_or(self.end)
     }
 
-    /// The container of the pod's start that is under way, if one is: none after it begins before it is over.
+    /// Returns the current init container, if there is one: the next one starts when it is over.
     pub(super) fn running_init_container(&self, elapsed: Duration) -> Option<(usize, ContainerSnapshot)> {
         if elapsed < self.start_delay {
             return None;
@@ -208,7 +209,7 @@ impl Plan {
             Some(end @ (None | Some((_, 0)))) => self.run(*end, *begin, elapsed.saturating_sub(*begin)),
             _ => self.snapshot(name, *begin, elapsed),
         };
-        // It is no service that could be ready.
+        // Init containers are never ready.
         Some((at, ContainerSnapshot { ready: false, ..snapshot }))
     }
 
@@ -257,7 +258,7 @@ impl Plan {
         }
     }
 
-    /// Whether a container that ended with this code starts again.
+    /// Whether a container that exited with this code is restarted.
     pub(super) fn restarts_after(&self, code: i32) -> bool {
         match self.restart {
             Restart::Always => true,
@@ -267,7 +268,7 @@ impl Plan {
     }
 }
 
-/// When the containers of a pod's start begin, one after the other. Unknown programs end at once.
+/// Returns when init containers start, one after the other. Unknown programs exit at once.
 fn init_containers(
     pod: &Pod,
     known: &BTreeMap<String, Option<(Duration, i32)>>,
@@ -284,7 +285,8 @@ fn init_containers(
             Some(Some((time, 0))) => begin.saturating_add(*time),
             Some(_) => Duration::MAX,
         };
-        // Once over it stays so, though it may be told to do something else since. Statuses tell times by the second.
+        // A completed init container stays completed even if its annotations change. Times in the status are in whole
+        // seconds.
         let over = match ended(pod, &container.name) {
             Some(ended) if over > ended.saturating_add(Duration::from_secs(1)) => ended.max(begin),
             _ => over,
@@ -294,7 +296,7 @@ fn init_containers(
     init_containers.collect()
 }
 
-/// When a container of the pod's start ended well, by the pod's status. Counts from the pod's start.
+/// Returns when an init container succeeded, by the pod's status and relative to the pod's start.
 fn ended(pod: &Pod, container: &str) -> Option<Duration> {
     let status = pod.status.as_ref()?;
     let mut init_containers = status.init_container_statuses.iter().flatten();
@@ -303,7 +305,7 @@ fn ended(pod: &Pod, container: &str) -> Option<Duration> {
     Duration::try_from(finished.0.duration_since(status.start_time.as_ref()?.0)).ok()
 }
 
-/// A container whose image is not there.
+/// Returns the state of a container with an image that can't be pulled.
 fn pull(begin: Duration, since: Duration) -> ContainerSnapshot {
     let (mut attempt, mut backoff) = (Duration::ZERO, FIRST_BACKOFF);
     while since >= attempt + backoff {
@@ -427,7 +429,7 @@ mod tests {
         assert!(waits(json!({"containers": [main("gone:1"), beside("there:1")]}), "c"));
         assert!(!waits(json!({"containers": [main("gone:1"), beside("there:1")]}), "d"));
         assert!(!waits(json!({"containers": [main("gone:2")]}), "c"));
-        // It does not matter what it would do.
+        // The program does not matter.
         let first = json!({"name": "i", "image": "gone:1", "command": ["true"]});
         assert!(waits(json!({"initContainers": [first], "containers": [main("there:1")]}), "c"));
     }

@@ -1,22 +1,22 @@
-//! The programs whose whole work is to end or to wait: what becomes of them is known without running them.
+//! Programs with an outcome that is known without running them: they only exit or wait.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 
-/// What a program does.
+/// The behavior of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// Waits until it is stopped.
+    /// Runs until it is stopped.
     Waits,
-    /// Ends after a while with a code.
+    /// Exits after a time with a code.
     Ends(Option<Duration>, i32),
-    /// Unknown without running it.
+    /// Can't be predicted.
     Unknown,
 }
 
 impl Program {
-    /// What a container runs: `true`, `false`, `sleep`, `exit` in a shell, or the image that pauses.
+    /// Returns the program of a container: `true`, `false`, `sleep`, `exit` in a shell, or the `pause` image.
     pub(super) fn of(container: &Container) -> Self {
         let command = container.command.as_deref().unwrap_or_default();
         let arguments = container.args.as_deref().unwrap_or_default();
@@ -27,7 +27,7 @@ impl Program {
             let name = name.split(['@', ':']).next().unwrap_or_default();
             return if name == "pause" { Self::Waits } else { Self::Unknown };
         }
-        // Arguments alone go to a program that the image names.
+        // Arguments without a command go to the image's own entrypoint.
         if command.is_empty() {
             return Self::Unknown;
         }

@@ -1,4 +1,4 @@
-//! What is remembered of running pods.
+//! State of running pods.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use tokio::time::Instant;
 
 use crate::control_loop::ClockChange;
 
-/// What is remembered of running pods.
+/// State of running pods.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Kubelet {
     /// Pods by uid.
     pub(super) pods: HashMap<String, Run>,
-    /// The next address, zero if none was given yet.
+    /// The next pod IP, zero if none has been assigned yet.
     pub(super) addresses: u32,
 }
 
 impl Kubelet {
-    /// The same pods on another clock.
+    /// Returns the same pods, with times on another clock.
     pub(crate) fn on_clock(&self, clock: ClockChange) -> Self {
         let pods = self.pods.iter().map(|(uid, run)| {
             let stopping = run.stopping.map(|at| clock.carry(at));
@@ -26,7 +26,7 @@ impl Kubelet {
         Self { pods: pods.collect(), addresses: self.addresses }
     }
 
-    /// Forgets a pod that is gone.
+    /// Forgets a deleted pod.
     pub(crate) fn forget(&mut self, uid: &str) {
         self.pods.remove(uid);
     }
