@@ -1,4 +1,4 @@
-//! Operators as programs: started for a run, spoken to over HTTP, and killed where the plan says.
+//! Operators as external programs: started for each run, connected over HTTP, killed by the plan.
 
 use std::{
     collections::VecDeque,
@@ -29,18 +29,18 @@ use crate::{
     query::{Answer, refusal},
 };
 
-/// Lines of a program's output that are kept.
+/// Number of lines of a program's output to keep.
 const LINES: usize = 30;
-/// Longest line of a program's output.
+/// Maximum length of a line of a program's output.
 const LINE: usize = 2000;
-/// Largest body of a request: the API server takes less.
+/// Maximum size of a request body; the API server's own limit is lower.
 const BODY: usize = 8 << 20;
-/// What is said of a program that is not there: another attempt would be in vain.
+/// Part of the error for a program that cannot be started, which is not retried.
 pub(crate) const NOT_RUN: &str = "can't be run";
-/// What programs write when they panic: those in Go, and those in Rust.
+/// Strings in the output of panicking Go and Rust programs.
 const PANICS: [&str; 4] = ["panic: ", "fatal error: ", "Observed a panic", "panicked at"];
 
-/// An operator that is a program, in any language. It finds the cluster by `KUBECONFIG`.
+/// An operator that is an external program in any language. It connects to the cluster in `KUBECONFIG`.
 ///
 /// ```
 /// use steersman_simulate::Command;
@@ -64,11 +64,11 @@ impl fmt::Debug for Command {
     }
 }
 
-/// Tells the process that works for a program, by the number of the program's own.
+/// Returns the pid of a helper process, given the program's pid.
 pub(crate) type Helper = Arc<dyn Fn(u32) -> Option<u32> + Send + Sync>;
 
 impl Command {
-    /// A program without arguments: a path, or a name that `PATH` is searched for.
+    /// Creates a command without arguments. The program is a path, or a name to look up in `PATH`.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
@@ -85,20 +85,22 @@ impl Command {
         self
     }
 
-    /// Sets an environment variable. Default: those of this process.
+    /// Sets an environment variable, in addition to those inherited from this process.
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
 
-    /// The directory that it runs in. Default: that of this process.
+    /// Sets the working directory. Default: that of this process.
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = Some(path.into());
         self
     }
 
-    /// Tells, by the number of the program's process, that of one that works for it without being a descendant of it: a step is not
-    /// over while it works. It is to end with the program's process group. Default: none.
+    /// Sets a function that returns the pid of a helper process, given the program's pid. Default: none.
+    ///
+    /// Use it for a process that works for the program but is not its descendant: a step is not over while the helper is busy.
+    /// The helper must exit with the program's process group.
     pub fn helper(mut self, of: impl Fn(u32) -> Option<u32> + Send + Sync + 'static) -> Self {
         self.helper = Some(Arc::new(of));
         self
@@ -119,7 +121,7 @@ impl Command {
     }
 }
 
-/// What the processes of a run have written. Cheap to clone.
+/// The output of a run's processes. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Written>>);
 
@@ -149,17 +151,17 @@ impl Log {
         written.last.push_back(line);
     }
 
-    /// The last lines.
+    /// Returns the last lines.
     pub(crate) fn last(&self) -> Vec<String> {
         self.lock().last.iter().cloned().collect()
     }
 
-    /// The lines that tell of a panic.
+    /// Returns the lines that report a panic.
     pub(crate) fn panics(&self) -> Vec<String> {
         self.lock().panics.clone()
     }
 
-    /// Takes what a stream says, line by line.
+    /// Reads a stream line by line.
     async fn read(self, stream: Option<impl AsyncRead + Unpin>) {
         let Some(mut stream) = stream else { return };
         let (mut chunk, mut line) = (vec![0; 4096], Vec::new());
@@ -179,7 +181,7 @@ impl Log {
     }
 }
 
-/// A process with all that it has started, which ends with this.
+/// A process group, killed on drop.
 struct Group {
     child: Child,
     id: Option<u32>,
@@ -189,7 +191,7 @@ impl Group {
     fn kill(&mut self) {
         #[cfg(unix)]
         if let Some(group) = self.id.take().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
-            // It may have ended meanwhile.
+            // It may have exited already.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
     }
@@ -201,7 +203,7 @@ impl Drop for Group {
     }
 }
 
-/// One life of a program: until the plan kills it, or it ends by its own doing, which is an error.
+/// Runs a program until the plan kills it. That it exits on its own is an error.
 pub(crate) async fn run(
     command: &Command,
     process: &Process,
@@ -235,7 +237,7 @@ pub(crate) async fn run(
         },
     };
     group.kill();
-    // What it was about to say is complete when it is gone.
+    // Its output is complete once it has exited.
     let _ = group.child.kill().await;
     for read in reading {
         let _ = read.await;
@@ -243,7 +245,7 @@ pub(crate) async fn run(
     ended
 }
 
-/// Passes a request on to the API server, as the operator's user.
+/// Forwards a request to the API server, authenticated as the operator's user.
 async fn answer(client: Client, expected: Arc<str>, request: Request<RequestBody>) -> Answer {
     let (mut parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
@@ -258,14 +260,14 @@ async fn answer(client: Client, expected: Arc<str>, request: Request<RequestBody
     prefer_json(&mut parts.headers);
     match client.send(Request::from_parts(parts, Body::from(body.to_bytes()))).await {
         Ok(answer) => answer.map(BodyExt::boxed_unsync),
-        // A body that fails ends the connection.
+        // An error in the body ends the connection.
         Err(error) => {
             Response::new(StreamBody::new(stream::iter([Err::<Frame<Bytes>, _>(error)])).boxed_unsync())
         }
     }
 }
 
-/// Leaves JSON as the only form of an answer where a client takes it: an old view is put together from JSON.
+/// Restricts `Accept` to JSON where the client accepts it: stale responses are assembled from JSON.
 fn prefer_json(headers: &mut HeaderMap) {
     let Some(accept) = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()) else { return };
     let forms = accept.split(',').map(str::trim);
@@ -283,7 +285,9 @@ fn draw_token() -> Result<String, BoxError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The kubeconfig of a program. The secret is part of the path: client-go sends no token without TLS.
+/// Renders a program's kubeconfig.
+///
+/// The secret is part of the server's path, since client-go sends no token without TLS.
 fn render(port: u16, token: &str) -> String {
     format!(
         "\

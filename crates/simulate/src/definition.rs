@@ -1,8 +1,8 @@
-//! New versions of a custom resource definition.
+//! Adds versions to a custom resource definition.
 
 use serde_json::{Value, json};
 
-/// The versions of a definition with another one, which is as the one that is stored and takes its place in storage.
+/// Adds a version that is a copy of the storage version and replaces it as the storage version.
 pub(crate) fn with_next_version(versions: &Value) -> Option<Value> {
     let mut versions = versions.as_array()?.clone();
     let stored = versions.iter().find(|version| version["storage"] == true)?.clone();
@@ -20,7 +20,7 @@ pub(crate) fn with_next_version(versions: &Value) -> Option<Value> {
     Some(versions.into())
 }
 
-/// The version after one: `v2` after `v1`, `v1beta2` after `v1beta1`.
+/// Returns the next version: `v2` after `v1`, `v1beta2` after `v1beta1`.
 fn next(version: &str) -> String {
     let head = version.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let number: u32 = version.get(head.len()..).and_then(|digits| digits.parse().ok()).unwrap_or(0);

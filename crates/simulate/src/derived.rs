@@ -1,15 +1,15 @@
-//! Which objects follow from others: pods of a replica set for instance.
+//! Detects objects that a built-in controller derives from others, such as the pods of a ReplicaSet.
 
 use memchr::memmem;
 use serde::Deserialize;
 use steersman_api::store::Entry;
 
-/// How the field of an object's owners is written. In a string its quotes would be escaped.
+/// The JSON key of an object's owner references. Inside a string its quotes would be escaped.
 const OWNERS: &[u8] = b"\"ownerReferences\":";
 
-/// Whether a pod, or another object of the workload API, is made by a controller of the cluster from another one.
+/// Whether a workload object, such as a pod, was created by a built-in controller.
 pub(crate) fn is_derived(entry: &Entry) -> bool {
-    // Nothing but the owners is parsed: this is asked of every event.
+    // Only the owner references are parsed, since this is called for every event.
     let object = entry.outline();
     let of_metadata = memmem::find_iter(object, OWNERS).find(|at| depth(&object[..*at]) == 2);
     let Some(at) = of_metadata else { return false };
@@ -21,7 +21,7 @@ pub(crate) fn is_derived(entry: &Entry) -> bool {
     })
 }
 
-/// How many objects and lists are open at the end of a beginning of JSON.
+/// Returns the nesting depth at the end of a JSON prefix.
 fn depth(json: &[u8]) -> usize {
     let (mut depth, mut is_string, mut bytes) = (0_usize, false, json.iter());
     while let Some(byte) = bytes.next() {

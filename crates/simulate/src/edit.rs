@@ -1,10 +1,10 @@
-//! Edits by someone else: fields that an operator has set, and other values for them.
+//! External edits: changes other clients make to fields that the operator has set.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// Edits of one object that are tried until the API server accepts one.
+/// Maximum number of edits of an object to try until the API server accepts one.
 const TRIED: usize = 20;
 
 /// A change of one field.
@@ -23,14 +23,16 @@ impl fmt::Display for Edit {
 }
 
 impl Edit {
-    /// The edit as a JSON patch.
+    /// Returns the edit as a JSON patch.
     pub(crate) fn patch(&self) -> Value {
         json!([{"op": "replace", "path": self.pointer, "value": self.new}])
     }
 }
 
-/// Edits of fields that a live object has as the operator sent them, in the order in which they are tried: the number of replicas,
-/// other numbers, switches, texts. Metadata is left alone: labels are how operators find what is theirs.
+/// Returns edits of the fields in which a live object equals what the operator sent.
+///
+/// They are ordered: replicas, other numbers, booleans, strings. Metadata is not edited, since operators find their objects
+/// by labels.
 pub(crate) fn candidates(sent: &Value, live: &Value) -> Vec<Edit> {
     let mut found = Vec::new();
     for (name, value) in sent.as_object().into_iter().flatten() {
@@ -79,7 +81,7 @@ fn other_value(value: &Value, is_base64: bool) -> Option<Value> {
     }
 }
 
-/// A name as a part of a JSON pointer.
+/// Escapes a name for a JSON pointer.
 fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
@@ -107,7 +109,7 @@ mod tests {
                 "/spec/template/spec/containers/0/image"
             ]
         );
-        // What is not as the operator sent it is not the operator's any more.
+        // Fields that differ from what the operator sent are no longer the operator's.
         let mut live = sent.clone();
         live["spec"]["replicas"] = json!(5);
         live["spec"]["template"] = json!({});

@@ -1,28 +1,28 @@
-//! Changes of a sample's spec, one property at a time, as the schema of its definition allows them.
+//! Generates changes of a sample's spec, one property at a time, that its definition's schema allows.
 
 use serde_json::{Map, Value, json};
 
 use crate::oracle::Objects;
 
-/// How deep properties may be.
+/// Maximum depth of properties.
 const DEPTH: usize = 12;
-/// Changes of one sample at most.
+/// Maximum number of changes of a sample.
 const CHANGES: usize = 200;
 
-/// A change of one property, and the way back.
+/// A change of one property, and its inverse.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PropertyChange {
-    /// `.spec.size`, and what becomes of it.
+    /// The property, such as `.spec.size`, and its new value.
     pub(crate) description: String,
-    /// How little it is what a user would do first: numbers are changed before switches and texts. None for a removal.
+    /// Sort order, lowest first: numbers before booleans and strings. `None` for a removal.
     pub(crate) weight: Option<u8>,
-    /// The merge patch that makes it.
+    /// The merge patch that applies it.
     pub(crate) patch: Value,
-    /// The merge patch that takes it back.
+    /// The merge patch that reverts it.
     pub(crate) back: Value,
 }
 
-/// The states around a change.
+/// The states before, during and after a change.
 #[derive(Debug)]
 pub(crate) struct Trial {
     pub(crate) change: PropertyChange,
@@ -33,7 +33,7 @@ pub(crate) struct Trial {
     pub(crate) back: Objects,
 }
 
-/// All changes of an object's spec by the schema of its definition.
+/// Returns all changes of an object's spec that its definition's schema allows.
 pub(crate) fn changes(definition: &Value, object: &Value) -> Vec<PropertyChange> {
     let Some(schema) = spec_schema(definition, object) else { return Vec::new() };
     let mut changes = Changes { path: vec!["spec".to_owned()], found: Vec::new() };
@@ -42,8 +42,9 @@ pub(crate) fn changes(definition: &Value, object: &Value) -> Vec<PropertyChange>
     changes.found
 }
 
-/// Changes of numbers and switches that an object has where the schema of its definition takes anything, as that of a role or a chart
-/// does. Nothing says that such a field is more than a leftover, so that they need not show anywhere.
+/// Returns changes of existing numbers and booleans where the schema accepts anything.
+///
+/// This is common for definitions of roles and charts. Such a field may be unused, so its changes need not have an effect.
 pub(crate) fn undeclared(definition: &Value, object: &Value) -> Vec<PropertyChange> {
     let Some(schema) = spec_schema(definition, object) else { return Vec::new() };
     let mut changes = Changes { path: vec!["spec".to_owned()], found: Vec::new() };
@@ -52,7 +53,7 @@ pub(crate) fn undeclared(definition: &Value, object: &Value) -> Vec<PropertyChan
     changes.found
 }
 
-/// The schema of an object's spec, by its definition.
+/// Returns the schema of an object's spec from its definition.
 fn spec_schema<'a>(definition: &'a Value, object: &Value) -> Option<&'a Value> {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let version = api_version.rsplit('/').next().unwrap_or_default();
@@ -80,7 +81,7 @@ impl Changes {
             self.add(&Value::Null, Some(value));
         }
         if let (Some(Value::Object(_)) | None, Some(properties)) = (value, schema["properties"].as_object()) {
-            // An object that is not there would need more than one property.
+            // Creating a missing object could require more than one property.
             if value.is_none() && self.path.len() > 1 {
                 return;
             }
@@ -95,7 +96,7 @@ impl Changes {
         }
     }
 
-    /// What is below a schema that keeps unknown fields has none of its own, unless it is declared all the same.
+    /// Collects changes of undeclared values below a schema that preserves unknown fields.
     fn walk_open(&mut self, schema: &Value, value: &Value) {
         if self.path.len() > DEPTH || self.found.len() >= CHANGES {
             return;
@@ -145,14 +146,14 @@ impl Changes {
     }
 }
 
-/// What a merge patch must say so that a value is as it was.
+/// Returns the merge patch that restores a value.
 fn way_back(new: &Value, old: &Value) -> Value {
     let (Value::Object(new), Value::Object(old)) = (new, old) else { return old.clone() };
     let added = new.keys().filter(|key| !old.contains_key(*key)).map(|key| (key.clone(), Value::Null));
     Value::Object(old.iter().map(|(key, value)| (key.clone(), value.clone())).chain(added).collect())
 }
 
-/// Another value that a property may have.
+/// Returns a different valid value of a property.
 fn other_value(schema: &Value, value: &Value) -> Option<Value> {
     if let Some(allowed) = schema["enum"].as_array() {
         return allowed.iter().find(|allowed| *allowed != value).cloned();

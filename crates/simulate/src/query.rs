@@ -1,4 +1,4 @@
-//! The parameters of requests, and answers that no API server has given.
+//! Query parameters of requests, and synthetic responses.
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::target::Target;
 
-/// An answer to the operator.
+/// A response to the operator.
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, kube::Error>>;
 
-/// The parameters of a request.
+/// The query parameters of a request.
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -27,13 +27,13 @@ impl Query {
         matches!(self.get("watch"), Some("true" | "1"))
     }
 
-    /// What is watched, whatever the version.
+    /// Identifies what is watched, independent of the resourceVersion.
     pub(crate) fn identity(&self, target: &Target) -> String {
         let selector = |name| self.get(name).unwrap_or_default().to_owned();
         format!("{target}?{}&{}", selector("labelSelector"), selector("fieldSelector"))
     }
 
-    /// The request with other parameters.
+    /// Returns the request with changed parameters.
     fn rewrite(&self, mut request: Request<Body>, drop: &[&str], add: &[(&str, &str)]) -> Request<Body> {
         let kept = self.0.iter().filter(|(key, _)| !drop.contains(&key.as_str()));
         let kept = kept.map(|(key, value)| (key.as_str(), value.as_str()));
@@ -52,7 +52,7 @@ impl Query {
         self.rewrite(request, &["resourceVersion", "resourceVersionMatch"], &add)
     }
 
-    /// The initial events of a watch as of an old revision, and the request for what follows.
+    /// Returns a watch's initial events as of a stale revision, and the request for the events after it.
     pub(crate) async fn initial_events(
         &self,
         inner: &Client,
@@ -118,7 +118,7 @@ pub(crate) fn verb(method: &Method, headers: &http::HeaderMap) -> &'static str {
     }
 }
 
-/// An answer of the API server that is none.
+/// Returns a synthetic error response of the API server.
 pub(crate) fn refusal(code: u16) -> Answer {
     let (reason, message) = match code {
         409 => (
@@ -143,7 +143,7 @@ pub(crate) fn refusal(code: u16) -> Answer {
     answer
 }
 
-/// A refusal by admission control.
+/// Returns a rejection by admission control.
 pub(crate) fn forbidden(message: &str) -> Answer {
     failure(403, "Forbidden", message)
 }

@@ -1,10 +1,10 @@
-//! What users do in a simulation.
+//! Scenarios: the user actions of a simulation.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// A step of a user. After each, the simulation waits until nothing changes any more.
+/// A user action. After each one, the simulation waits until nothing changes any more.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Step {
@@ -12,21 +12,23 @@ pub enum Step {
     Apply(Vec<Value>),
     /// Changes an object by a merge patch.
     Patch {
-        /// The object: its `apiVersion`, `kind` and `metadata` name it.
+        /// The object, identified by its `apiVersion`, `kind` and `metadata`.
         object: Value,
         /// The merge patch.
         patch: Value,
     },
-    /// Changes one property of an object as its definition allows it: a number before anything else. Where the definition allows anything
-    /// and declares nothing, a number or a switch that the object has. Nothing if there is none.
+    /// Changes one property of an object to another value that its definition allows, preferably a number.
+    ///
+    /// If the definition declares no properties and accepts anything, an existing number or boolean of the object is changed.
+    /// Does nothing if there is none.
     Change(Value),
     /// Deletes an object.
     Delete(Value),
-    /// Lets time pass.
+    /// Advances the clock.
     Advance(Duration),
 }
 
-/// Objects that are there from the beginning, and the steps of users.
+/// Initial objects, and a sequence of user actions.
 ///
 /// ```
 /// use serde_json::json;
@@ -46,17 +48,17 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// A scenario without steps.
+    /// Creates a scenario without steps.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Applies a sample, and deletes it in the end.
+    /// Creates a scenario that applies a sample and deletes it at the end.
     pub fn lifecycle(sample: &Value) -> Self {
         Self::new().apply(sample.clone()).delete(sample)
     }
 
-    /// An object that is there before the operator starts, a CRD for instance.
+    /// Adds an object that exists before the operator starts, such as a CRD.
     pub fn given(mut self, object: Value) -> Self {
         self.given.push(object);
         self
@@ -74,7 +76,7 @@ impl Scenario {
         self
     }
 
-    /// Changes one property of an object, a number if it has one, as its definition allows it.
+    /// Changes one property of an object to a value that its definition allows; see [`Step::Change`].
     pub fn change(mut self, object: &Value) -> Self {
         self.steps.push(Step::Change(object.clone()));
         self
@@ -86,13 +88,13 @@ impl Scenario {
         self
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(mut self, time: Duration) -> Self {
         self.steps.push(Step::Advance(time));
         self
     }
 
-    /// Whether one of the objects that users apply is among others.
+    /// Whether any object that users apply is among `live`.
     pub(crate) fn has_objects_in<'a>(&self, mut live: impl Iterator<Item = &'a Value>) -> bool {
         live.any(|live| {
             let same = |object: &Value| {
@@ -110,7 +112,7 @@ impl Scenario {
 }
 
 impl Step {
-    /// The step in a few words.
+    /// Describes the step in a few words.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Apply(objects) => {

@@ -1,4 +1,4 @@
-//! The state of a cluster as two runs can be compared by it.
+//! The state of a cluster, normalized so that runs can be compared.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,14 +14,14 @@ use steersman_cluster::Cluster;
 
 use crate::{derived::is_derived, oracle::Objects};
 
-/// Annotations by which built-in controllers count changes of a pod template: an operator that was down saw several as one.
+/// Annotations that count changes of a pod template, several of which an operator may have combined.
 const COUNTERS: [&str; 3] = [
     "deployment.kubernetes.io/revision",
     "deployment.kubernetes.io/revision-history",
     "deprecated.daemonset.template.generation",
 ];
 
-/// Resources that say nothing about what an operator wants: records, heartbeats, and what follows from pods.
+/// Resources that do not reflect an operator's intent: records, heartbeats, data derived from pods.
 const IGNORED: [&str; 9] = [
     "events",
     "leases",
@@ -34,17 +34,17 @@ const IGNORED: [&str; 9] = [
     "namespaces",
 ];
 
-/// Resources whose objects the cluster's own controllers make from others.
+/// Resources whose objects built-in controllers create from others.
 const WORKLOADS: [&str; 5] =
     ["controllerrevisions.apps", "jobs.batch", "persistentvolumeclaims", "pods", "replicasets.apps"];
 
-/// Differences that are shown of one comparison.
+/// Maximum number of differences shown of a comparison.
 const SHOWN: usize = 6;
 
-/// Objects by `resource.group/namespace/name`, without what differs from run to run.
+/// Objects by `resource.group/namespace/name`, without what differs between runs.
 pub(crate) type State = BTreeMap<String, Value>;
 
-/// A change of an object in the cluster's own log.
+/// A change of an object in the store's log.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) revision: u64,
@@ -54,12 +54,14 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// The object after the change, or its last version: read when it is asked for, since few are.
+    /// Returns the object after the change, or its last version if deleted.
+    ///
+    /// It is parsed lazily, since few are used.
     pub(crate) fn object(&self) -> Value {
         self.event.entry.value()
     }
 
-    /// An object with the metadata alone of that one, without the records of managed fields.
+    /// Returns the object's metadata only, without managedFields.
     pub(crate) fn metadata(&self) -> Value {
         #[derive(Default, Deserialize)]
         struct Part {
@@ -69,21 +71,21 @@ impl Change {
     }
 }
 
-/// The tables of a cluster's store that count.
+/// The tables of a cluster's store that are compared.
 #[derive(Debug)]
 pub(crate) struct Tables(Vec<Table>);
 
-/// A table of a store, and the `resource.group` of what is in it.
+/// A table of a store, and the `resource.group` of its objects.
 #[derive(Debug)]
 struct Table {
     storage: Arc<str>,
     name: String,
-    /// Whether the cluster's own controllers make such objects from others.
+    /// Whether built-in controllers create such objects from others.
     is_for_workloads: bool,
 }
 
 impl Table {
-    /// Whether an object in it follows from another one.
+    /// Whether an object in it is derived from another one.
     fn is_derived(&self, entry: &Entry) -> bool {
         self.is_for_workloads && is_derived(entry)
     }
@@ -106,7 +108,7 @@ impl Tables {
         Self(tables.into_iter().map(table).collect())
     }
 
-    /// Changes after a revision, in order.
+    /// Returns the changes after a revision, in order.
     pub(crate) fn changes(&self, cluster: &Cluster, after: u64) -> Vec<Change> {
         let mut changes = Vec::new();
         for table in &self.0 {
@@ -121,7 +123,7 @@ impl Tables {
         changes
     }
 
-    /// The revision of the last change that counts.
+    /// Returns the revision of the last relevant change.
     pub(crate) fn last_change(&self, cluster: &Cluster, after: u64) -> u64 {
         let last = |table: &Table| {
             let events = events(cluster, &table.storage, after).into_iter().rev();
@@ -130,7 +132,7 @@ impl Tables {
         self.0.iter().filter_map(last).map(|(revision, _)| revision).max().unwrap_or(after)
     }
 
-    /// The custom resource definitions of the cluster.
+    /// Returns the cluster's custom resource definitions.
     pub(crate) fn definitions(&self, cluster: &Cluster) -> Vec<Value> {
         let of_definitions = |name: &str| name == "customresourcedefinitions.apiextensions.k8s.io";
         let tables = self.0.iter().filter(|table| of_definitions(&table.name));
@@ -139,7 +141,7 @@ impl Tables {
         all.map(|entry| Entry::value(&entry)).collect()
     }
 
-    /// The objects that were written after a revision.
+    /// Returns the objects that were written after a revision.
     pub(crate) fn objects(&self, cluster: &Cluster, after: u64) -> Objects {
         let store = cluster.server().store();
         let mut objects = Objects::new();
@@ -164,21 +166,21 @@ fn events(cluster: &Cluster, table: &str, after: u64) -> Vec<Arc<Event>> {
     events
 }
 
-/// What the user says means nothing.
+/// What the user excludes from comparisons.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ignored {
     /// Patterns of `resource.group/namespace/name`.
     pub(crate) objects: Vec<String>,
-    /// Kinds, and paths of fields in them.
+    /// Kinds, and paths of their fields.
     pub(crate) fields: Vec<(String, String)>,
 }
 
-/// What differs between runs without meaning anything.
+/// What differs between runs without significance.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Masks {
-    /// Names that end in something random begin with these: `resource.group/namespace/prefix-`.
+    /// Prefixes of names with a random suffix: `resource.group/namespace/prefix-`.
     prefixes: BTreeSet<String>,
-    /// Fields: the object's key and a path.
+    /// Fields, by the object's key and a path.
     fields: BTreeSet<(String, String)>,
     ignored: Ignored,
 }
@@ -208,12 +210,12 @@ impl Masks {
         masks
     }
 
-    /// Whether an object is not compared.
+    /// Whether an object is excluded from comparisons.
     pub(crate) fn ignores(&self, key: &str) -> bool {
         self.ignored.objects.iter().any(|pattern| matches(pattern, key))
     }
 
-    /// The key of an object without what is random in its name.
+    /// Returns the key of an object without the random part of its name.
     pub(crate) fn key(&self, key: &str, object: &Value) -> String {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         if let Some(prefix) =
@@ -228,7 +230,7 @@ impl Masks {
         }
     }
 
-    /// Objects without what differs from run to run.
+    /// Normalizes objects: removes what differs between runs.
     pub(crate) fn normalize(&self, objects: &Objects) -> State {
         let mut words = Words::default();
         for (key, object) in objects {
@@ -258,7 +260,7 @@ impl Masks {
         state
     }
 
-    /// Where a state differs from the expected one.
+    /// Returns the differences between a state and the expected one.
     pub(crate) fn differences(&self, expected: &State, found: &State) -> Vec<String> {
         let mut differences = Vec::new();
         for (key, value) in expected {
@@ -291,7 +293,7 @@ impl Masks {
     }
 }
 
-/// Whether the cluster makes an object in every namespace: it is there where the namespace is, and those are not compared.
+/// Whether the cluster creates this object in every namespace, so that it need not be compared.
 fn comes_with_namespace(key: &str) -> bool {
     let is_in = |(resource, name): (&str, &str)| {
         key.strip_prefix(resource).and_then(|rest| rest.strip_suffix(name)).is_some()
@@ -299,12 +301,12 @@ fn comes_with_namespace(key: &str) -> bool {
     [("serviceaccounts/", "/default"), ("configmaps/", "/kube-root-ca.crt")].into_iter().any(is_in)
 }
 
-/// Whether a path is that of a field, or of something in it.
+/// Whether a path is a field or is inside of it.
 fn is_in(field: &str, path: &str) -> bool {
     path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// A path with `[*]` for each place in a list.
+/// Replaces list indexes in a path by `[*]`.
 fn of_each_item(path: &str) -> String {
     let mut parts = path.split('[');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -323,7 +325,7 @@ fn of_each_item(path: &str) -> String {
     text
 }
 
-/// Words that are replaced wherever they occur.
+/// Strings that are replaced wherever they occur, such as uids.
 #[derive(Default)]
 struct Words {
     uids: BTreeMap<String, String>,
@@ -331,10 +333,10 @@ struct Words {
 }
 
 impl Words {
-    /// An object without what the API server and its controllers count and draw.
+    /// Removes counters and generated values of the API server and its controllers from an object.
     fn clean(&self, object: &Value) -> Value {
         let mut object = self.value(object);
-        // Which version of a kind is stored is not the operator's choice.
+        // The storage version of a kind is not the operator's choice.
         if let Some(group) = object["apiVersion"].as_str().and_then(|version| version.split_once('/')) {
             object["apiVersion"] = group.0.into();
         }
@@ -364,7 +366,7 @@ impl Words {
             }
             Value::Array(items) => {
                 let mut items: Vec<Value> = items.iter().map(|item| self.value(item)).collect();
-                // Conditions are a map by type: their order is that in which they came.
+                // Conditions are a map by type, and their order depends on which was set first.
                 if items.iter().all(|item| item["type"].is_string() && item["status"].is_string()) {
                     items.sort_by_cached_key(|item| item["type"].to_string());
                 }
@@ -398,7 +400,7 @@ impl Words {
     }
 }
 
-/// Whether a text is what a pattern says, in which `*` stands for any text.
+/// Whether a string matches a pattern, in which `*` matches any string.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -416,7 +418,7 @@ fn is_uid(text: &str) -> bool {
         })
 }
 
-/// Whether a text is a moment as the API writes it: `2000-01-01T00:00:00Z`, with or without a fraction.
+/// Whether a string is an API timestamp such as `2000-01-01T00:00:00Z`, with or without a fraction.
 fn is_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() >= 20
@@ -429,10 +431,10 @@ fn is_time(text: &str) -> bool {
         })
 }
 
-/// Calls with each path at which two values differ, and with both values.
+/// Calls `differ` with each path at which two values differ, and with both values.
 fn compare(path: &str, one: &Value, other: &Value, differ: &mut dyn FnMut(&str, &Value, &Value)) {
     match (one, other) {
-        // Nearly all is the same, and needs no paths.
+        // Most values are equal, and need no paths.
         _ if one == other => {}
         (Value::Object(fields), Value::Object(others)) => {
             let names: BTreeSet<&String> = fields.keys().chain(others.keys()).collect();

@@ -1,14 +1,14 @@
-//! What a request is about, read from its path.
+//! Parses the target of a request from its path.
 
 use std::fmt;
 
 use http::Uri;
 
-/// The resource, and the object if the request is about one.
+/// The target of a request: a resource, and an object if the path names one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Target {
     pub(crate) group: String,
-    /// Plural name. Empty if the path is not that of a resource: discovery for instance.
+    /// The plural name; empty if the path is not that of a resource, such as discovery.
     pub(crate) resource: String,
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
@@ -26,7 +26,7 @@ impl Target {
         let _version = parts.next();
         let mut rest: Vec<String> = parts.map(str::to_owned).collect();
         let mut namespace = None;
-        // `/namespaces/NAME` alone, or with a subresource of its own, is about the namespace.
+        // `/namespaces/NAME`, alone or with a subresource of Namespace, addresses the namespace itself.
         let is_subresource = |part: &String| matches!(part.as_str(), "status" | "finalize");
         if rest.len() > 2 && rest[0] == "namespaces" && !is_subresource(&rest[2]) {
             namespace = Some(rest[1].clone());
@@ -42,7 +42,7 @@ impl Target {
         }
     }
 
-    /// The resource with its group: `deployments.apps`, or `pods`.
+    /// Returns the resource with its group: `deployments.apps`, or `pods`.
     pub(crate) fn group_resource(&self) -> String {
         match self.group.as_str() {
             "" => self.resource.clone(),
@@ -50,7 +50,7 @@ impl Target {
         }
     }
 
-    /// The key of the object, `resource.group/namespace/name`, if the request names one.
+    /// Returns the object's key, `resource.group/namespace/name`, if the request names one.
     pub(crate) fn key(&self) -> Option<String> {
         let (resource, name) = (self.group_resource(), self.name.as_ref()?);
         Some(match &self.namespace {
@@ -63,7 +63,7 @@ impl Target {
         self.resource == "leases"
     }
 
-    /// Writes that are no effects: records of events, and questions.
+    /// Whether writes do not count as effects: events and access reviews.
     pub(crate) fn is_not_counted(&self) -> bool {
         self.resource == "events" || self.resource.ends_with("reviews")
     }

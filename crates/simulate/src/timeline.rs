@@ -1,11 +1,11 @@
-//! Who did what, and when.
+//! Timelines of runs.
 
 use std::{fmt, time::Duration};
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-/// Who acted.
+/// The actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Actor {
@@ -13,9 +13,9 @@ pub enum Actor {
     User,
     /// A process of the operator, numbered by its start.
     Operator(u32),
-    /// The cluster's own controllers.
+    /// The cluster's built-in controllers.
     Cluster,
-    /// The simulation, which broke something.
+    /// The simulation, which injected a fault.
     Fault,
 }
 
@@ -30,20 +30,20 @@ impl fmt::Display for Actor {
     }
 }
 
-/// A line of a timeline.
+/// An entry of a timeline.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Virtual time since the beginning of the run.
     #[serde(rename = "atMilliseconds", serialize_with = "milliseconds")]
     pub at: Duration,
-    /// The revision of the cluster's store afterwards.
+    /// The revision of the cluster's store at this entry.
     pub revision: u64,
-    /// Who acted.
+    /// The actor.
     pub actor: Actor,
     /// What happened.
     pub text: String,
-    /// Whether it is what the plan broke.
+    /// Whether it is an injected fault.
     pub is_fault: bool,
 }
 

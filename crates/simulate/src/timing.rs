@@ -1,4 +1,4 @@
-//! How long things take: in virtual time as long as in production, in real time as briefly as operators bear.
+//! Durations of a run: as in production in virtual time, as short as operators tolerate in real time.
 
 use std::{
     collections::BTreeMap,
@@ -9,48 +9,48 @@ use std::{
 
 use crate::command::Helper;
 
-/// Quiet time of the fault-free runs that it is learned from.
+/// Quiet time of the fault-free runs from which the quiet time is learned.
 const LEARNING: Duration = Duration::from_secs(5);
-/// The shortest quiet time that is learned, and the longest.
+/// Minimum and maximum of the learned quiet time.
 const LEARNED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(20));
-/// How many times the longest pause of fault-free runs is the quiet time: runs with faults share the machine with each other.
+/// The quiet time as a multiple of the longest fault-free pause: runs with faults share the machine.
 const PAUSES: u32 = 3;
-/// How many quiet times an unexpected state has to become the expected one, and how long that is at most.
+/// Grace period for an unexpected state: a multiple of the quiet time, and its maximum.
 const GRACE: (u32, Duration) = (10, Duration::from_secs(30));
 
 /// The durations of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Timing {
-    /// Whether time is the machine's own, as it must be for a program outside of this process.
+    /// Whether the run uses real time, as it must for an external program.
     pub(crate) is_real: bool,
-    /// Time that a request takes. It makes time pass for an operator that asks without end.
+    /// Latency of a request. It makes time pass for an operator that sends requests without pause.
     pub(crate) latency: Duration,
-    /// How late a delayed write is, and how long watches are held.
+    /// Delay of a delayed write, and duration for which watches are held.
     pub(crate) delay: Duration,
-    /// How far behind the API server is that an operator is restarted onto.
+    /// How long a restarted operator reads stale state.
     pub(crate) staleness: Duration,
-    /// How long a replica is cut off: longer than leases last.
+    /// How long a replica is partitioned: longer than the lease duration.
     pub(crate) partition: Duration,
-    /// How long a node is lost: longer than pods bear it, unless that takes too long.
+    /// How long a node is lost: longer than its pods tolerate, unless that takes too long.
     pub(crate) node_loss: Duration,
-    /// Pause between two looks at whether something still changes: the first after a change, and the longest.
+    /// Interval of polls for further changes: the first after a change, and the maximum.
     pub(crate) look: (Duration, Duration),
-    /// Pause until a process that has ended is started again: the first, and the longest.
+    /// Backoff before an exited process is restarted: initial and maximum.
     pub(crate) restart: (Duration, Duration),
-    /// How long a program may take to open the watches that it usually has.
+    /// Timeout for a program to open its usual watches.
     pub(crate) startup: Duration,
-    /// How long nothing must change until a step is over.
+    /// Quiet time: how long nothing must change until a step is over.
     pub(crate) quiet: Duration,
     /// Whether [`Timing::quiet`] is learned from fault-free runs.
     pub(crate) learns_quiet: bool,
-    /// How long a step may take.
+    /// Timeout of a step.
     pub(crate) limit: Duration,
-    /// How long a run may take of the machine's time: one that never yields would otherwise hold up everything.
+    /// CPU time limit of a run: one that never yields would otherwise block everything.
     pub(crate) patience: Duration,
 }
 
 impl Timing {
-    /// On the paused clock of one thread.
+    /// Returns the durations for virtual time, on the paused clock of one thread.
     pub(crate) fn virtual_time() -> Self {
         Self {
             is_real: false,
@@ -69,7 +69,7 @@ impl Timing {
         }
     }
 
-    /// On the machine's clock.
+    /// Returns the durations for real time.
     pub(crate) fn real_time() -> Self {
         Self {
             is_real: true,
@@ -87,24 +87,24 @@ impl Timing {
         }
     }
 
-    /// Sets the quiet time by the longest pause of fault-free runs.
+    /// Derives the quiet time from the longest pause of fault-free runs.
     pub(crate) fn learn_quiet(&mut self, longest_pause: Duration) {
         if self.learns_quiet {
             self.quiet = (longest_pause * PAUSES).clamp(LEARNED.0, LEARNED.1);
         }
     }
 
-    /// How long an unexpected state may take to become the expected one, after the quiet time.
+    /// Returns how long an unexpected state may take to become the expected one, after the quiet time.
     pub(crate) fn grace(&self) -> Duration {
         (self.quiet * GRACE.0).min(GRACE.1)
     }
 }
 
-/// The time that a thread takes: of a processor where the system tells, so that a busy machine makes no difference.
+/// Measures a thread's CPU time if the system provides it, so that a busy machine makes no difference.
 #[derive(Debug)]
 pub(crate) struct ThreadClock {
     begin: Instant,
-    /// Linux's account of the thread, whose first number is nanoseconds on a processor.
+    /// The thread's schedstat on Linux, whose first number is nanoseconds of CPU time.
     account: Option<PathBuf>,
 }
 
@@ -115,15 +115,15 @@ impl Default for ThreadClock {
 }
 
 impl ThreadClock {
-    /// Begins to count for the thread that calls this.
+    /// Starts measuring the calling thread.
     pub(crate) fn of_this_thread() -> Self {
-        // The link is to PID/task/TID, which other threads can read as well.
+        // The link points to PID/task/TID, which other threads can read as well.
         let thread = std::fs::read_link("/proc/thread-self").ok();
         let account = thread.map(|thread| PathBuf::from("/proc").join(thread).join("schedstat"));
         Self { account, ..Self::default() }
     }
 
-    /// The time so far: on a processor, or by the clock on the wall.
+    /// Returns the time so far, as CPU or wall-clock time.
     pub(crate) fn spent(&self, by_wall: bool) -> Duration {
         let elapsed = self.begin.elapsed();
         if by_wall {
@@ -135,13 +135,14 @@ impl ThreadClock {
     }
 }
 
-/// The time in which a program and those that it started worked, or would have if the machine had had a processor for them. Zero
-/// where the system does not tell.
+/// Measures how long the threads of a program and its children were runnable.
+///
+/// That is the time running or waiting for a CPU. Zero if the system does not provide it.
 #[derive(Default)]
 pub(crate) struct ProgramClock {
     pid: Option<u32>,
     helper: Option<Helper>,
-    /// What each thread had last.
+    /// The last reading of each thread.
     seen: BTreeMap<OsString, Duration>,
     busy: Duration,
 }
@@ -151,7 +152,7 @@ impl ProgramClock {
         Self { pid: Some(pid), helper, ..Self::default() }
     }
 
-    /// The time so far, of all threads.
+    /// Returns the time so far, summed over all threads.
     pub(crate) fn busy(&mut self) -> Duration {
         let helper = self.pid.zip(self.helper.as_ref()).and_then(|(pid, helper)| helper(pid));
         let mut processes: Vec<String> =
@@ -160,7 +161,7 @@ impl ProgramClock {
             let threads = std::fs::read_dir(Path::new("/proc").join(pid).join("task"));
             for thread in threads.into_iter().flatten().flatten() {
                 let read = |name| std::fs::read_to_string(thread.path().join(name)).unwrap_or_default();
-                // On a processor, and ready for one, in nanoseconds.
+                // Time running and time waiting for a CPU, in nanoseconds.
                 let text = read("schedstat");
                 let times = text.split_whitespace().take(2).filter_map(|time| time.parse().ok());
                 let now: Duration = times.map(Duration::from_nanos).sum();
@@ -189,7 +190,7 @@ mod tests {
             let _ = ended.recv();
         });
         let clock = told.recv().unwrap();
-        // This thread works until the clock on the wall has moved well on.
+        // This thread works until enough wall-clock time has passed.
         while clock.spent(true) < Duration::from_millis(200) {
             std::hint::spin_loop();
         }
@@ -211,7 +212,7 @@ mod tests {
         })
         .join()
         .unwrap();
-        // A thread that is gone takes nothing back.
+        // The time of an exited thread is not subtracted.
         let after = clock.busy();
         assert!(after >= before);
         std::thread::scope(|scope| {
@@ -234,7 +235,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_program_is_busy_while_one_that_it_started_is() {
         let mut program = std::process::Command::new("sh");
-        // The shell waits for another one that works, and ends by itself whatever becomes of this test.
+        // The shell waits for another one that works, and exits on its own even if this test fails.
         let work = "i=0; while [ $i -lt 3000000 ]; do i=$((i + 1)); done";
         let mut program = program.args(["-c", &format!("sh -c '{work}'; true")]).spawn().unwrap();
         let mut clock = ProgramClock::of(program.id(), None);
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_program_is_busy_while_its_helper_is() {
-        // Not one that this process has started, but this process: a program with another parent.
+        // The helper is this process, which is not a child of the measured program.
         let helper: Helper = Arc::new(|pid| (pid == 1).then(std::process::id));
         let busy = |pid, helper| {
             let mut clock = ProgramClock::of(pid, helper);
@@ -260,7 +261,7 @@ mod tests {
             }
             clock.busy() - before
         };
-        // There is no such process.
+        // The process does not exist.
         assert_eq!(busy(u32::MAX, Some(Arc::clone(&helper))), Duration::ZERO);
         assert!(busy(1, Some(helper)) >= Duration::from_millis(150));
     }
@@ -275,7 +276,7 @@ mod tests {
         assert_eq!(learned(100), LEARNED.0);
         assert_eq!(learned(800), Duration::from_millis(2400));
         assert_eq!(learned(60_000), LEARNED.1);
-        // What the user gives stays.
+        // A quiet time set by the user is kept.
         let mut given =
             Timing { quiet: Duration::from_millis(500), learns_quiet: false, ..Timing::real_time() };
         given.learn_quiet(Duration::from_secs(9));

@@ -1,4 +1,4 @@
-//! Mistakes of replicas that elect a leader.
+//! Mistakes with leader election.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,11 +19,11 @@ use crate::{
     unmaking::{Shared, on_plain_kube},
 };
 
-/// Times of the election, as client-go has them.
+/// Lease duration and retry period, as in client-go.
 const LEASE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Elects a leader once, and writes on when the lease has gone to another.
+/// Elects a leader once, and keeps writing after another replica has acquired the lease.
 pub(crate) fn deposed_leader_writes(
     corrected: bool,
     client: Client,
@@ -43,7 +43,7 @@ pub(crate) fn deposed_leader_writes(
         let renewing = async {
             loop {
                 tokio::time::sleep(RETRY).await;
-                // It is the leader, so that no other replica can have the lease.
+                // The mistaken assumption: no other replica can hold the lease, as this one was elected.
                 let renewed = json!({"spec": {"leaseTransitions": fastrand::i32(1..)}});
                 let _ = leases.patch("zoo", &PatchParams::default(), &Patch::Merge(renewed)).await;
             }
@@ -67,7 +67,7 @@ async fn reconcile(site: Arc<Site>, shared: Arc<Shared>) -> Result<KubeAction> {
     Ok(KubeAction::await_change())
 }
 
-/// Waits until the lease is new, or was not renewed for as long as it lasts, and takes it.
+/// Waits until the lease can be created or has expired, and acquires it.
 async fn lead(leases: &Api<Lease>) -> Result<(), kube::Error> {
     let (mut seen, mut since) = (None, Instant::now());
     loop {

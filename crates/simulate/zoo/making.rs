@@ -1,4 +1,4 @@
-//! Mistakes in what operators make.
+//! Bugs in how operators create and update objects.
 
 use std::sync::{
     Arc, Mutex,
@@ -21,7 +21,7 @@ pub(crate) fn status(site: &Site) -> SiteStatus {
     site.status.clone().unwrap_or_default()
 }
 
-/// Says in the status that it is done before it is.
+/// Reports completion in the status before the work is done.
 pub(crate) fn status_as_memory(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let done = SiteStatus { phase: "Created".into(), ..status(&site) };
@@ -40,7 +40,9 @@ pub(crate) fn status_as_memory(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Keeps what it made for every colour that a site ever had. No fault is needed to see that: no exhibit of the zoo.
+/// Keeps the objects of every colour that a site ever had.
+///
+/// No fault is needed to find that, so it is not an exhibit of the zoo.
 pub(crate) fn hoarder(_: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         Maps::of(&ctx).put(&format!("shop-{}", site.spec.color), json!({})).await?;
@@ -49,7 +51,7 @@ pub(crate) fn hoarder(_: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Does not know what to do with an object that it has made already.
+/// Does not handle an object that it has already created.
 pub(crate) fn create_without_adoption(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -65,7 +67,7 @@ pub(crate) fn create_without_adoption(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Makes another one if it does not learn the name of the first.
+/// Creates a second object if it does not learn the generated name of the first.
 pub(crate) fn generated_twice(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -79,7 +81,7 @@ pub(crate) fn generated_twice(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Counts a migration up, and then notes that it is done.
+/// Increments a migration counter, then records that the migration is done.
 pub(crate) fn repeated_migration(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -98,7 +100,7 @@ pub(crate) fn repeated_migration(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Makes as many as are missing by its own count.
+/// Creates as many objects as are missing by its own count.
 pub(crate) fn double_scale_up(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -116,7 +118,7 @@ pub(crate) fn double_scale_up(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Takes a conflict for a sign that another worker has done it.
+/// Interprets a conflict as another worker having done the work.
 pub(crate) fn conflict_taken_for_done(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         match Maps::of(&ctx).put("shop", json!({"color": site.spec.color})).await {
@@ -128,7 +130,7 @@ pub(crate) fn conflict_taken_for_done(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Logs an error and goes on.
+/// Logs an error and continues.
 pub(crate) fn swallowed_error(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let put = Maps::of(&ctx).put("shop", json!({"color": site.spec.color})).await;
@@ -140,7 +142,7 @@ pub(crate) fn swallowed_error(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Remembers in the process what it has made.
+/// Remembers in memory what it has created.
 pub(crate) fn memory_of_the_process(corrected: bool) -> Operator {
     let made = Arc::new(Mutex::new(String::new()));
     let reconcile = move |site: Arc<Site>, ctx: Context| {
@@ -185,7 +187,7 @@ pub(crate) fn edge_triggered_delta(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
 }
 
-/// Notes what it has observed before it acts on it, and acts on changes alone.
+/// Records what it has observed before it acts on it, and acts only on changes.
 pub(crate) fn observed_before_applied(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -204,7 +206,7 @@ pub(crate) fn observed_before_applied(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Takes the first of several objects for all of them.
+/// Concludes from the first of several objects that all exist.
 pub(crate) fn first_stands_for_all(corrected: bool) -> Operator {
     let reconcile = move |_: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -218,7 +220,7 @@ pub(crate) fn first_stands_for_all(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Takes its own lock for that of another worker.
+/// Mistakes its own lock for that of another worker.
 pub(crate) fn abandoned_lock(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -226,7 +228,7 @@ pub(crate) fn abandoned_lock(corrected: bool) -> Operator {
             return Ok(Action::await_change());
         }
         match maps.create("lock", json!({})).await {
-            // The twin runs alone, as the runtime promises, so that a lock that is there is its own.
+            // The runtime guarantees that the twin runs alone, so an existing lock is its own.
             Err(error) if is_conflict(&error) => {
                 if !corrected {
                     return Ok(Action::await_change());
@@ -241,7 +243,7 @@ pub(crate) fn abandoned_lock(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Tries another name when it does not know what became of the first.
+/// Tries another name when the result of the first create is unknown.
 pub(crate) fn new_name_after_timeout(corrected: bool) -> Operator {
     let reconcile = move |_: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -256,7 +258,7 @@ pub(crate) fn new_name_after_timeout(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Is sure that what it made is there.
+/// Assumes that an object that it created exists.
 pub(crate) fn panic_on_missing(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -272,7 +274,7 @@ pub(crate) fn panic_on_missing(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Asks again and again once something has failed.
+/// Retries without backoff once something has failed.
 pub(crate) fn hot_loop_after_error(corrected: bool) -> Operator {
     let failed = Arc::new(AtomicBool::new(false));
     let reconcile = move |site: Arc<Site>, ctx: Context| {
@@ -311,8 +313,9 @@ pub(crate) fn writes_on_every_start(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Appends to a history what is new to the process. Corrected, it keeps what follows from the spec alone: no operator sees
-/// every colour that a site has had.
+/// Appends to a history what is new to the process.
+///
+/// Corrected, it records only what follows from the spec: no operator sees every colour that a site has had.
 pub(crate) fn history_repeats(corrected: bool) -> Operator {
     let last = Arc::new(Mutex::new(String::new()));
     let reconcile = move |site: Arc<Site>, ctx: Context| {
@@ -336,7 +339,7 @@ pub(crate) fn history_repeats(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Changes an object by deleting it and making it anew, and respects that a user has deleted it.
+/// Replaces an object by deleting and recreating it, and respects that a user has deleted it.
 pub(crate) fn replaced_by_delete_and_create(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -358,7 +361,7 @@ pub(crate) fn replaced_by_delete_and_create(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Does not see that what it made is gone.
+/// Does not watch the object that it created.
 pub(crate) fn unwatched_child(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         Maps::of(&ctx).put("shop", json!({"color": site.spec.color})).await?;
@@ -368,7 +371,7 @@ pub(crate) fn unwatched_child(corrected: bool) -> Operator {
     if corrected { operator(controller) } else { unwatched(controller) }
 }
 
-/// Takes what an earlier object of the same name left for its own.
+/// Adopts what an earlier object of the same name left behind.
 pub(crate) fn uid_ignored(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -380,6 +383,6 @@ pub(crate) fn uid_ignored(corrected: bool) -> Operator {
         }
         Ok::<_, Error>(Action::await_change())
     };
-    // Nothing is cleaned up: the next site of the name takes it over.
+    // Nothing is cleaned up: the next site of the same name takes it over.
     operator(Controller::of::<Site>(reconcile))
 }

@@ -1,4 +1,4 @@
-//! Mistakes that show when something around the operator changes: other people, quotas, pods, nodes, the clock, definitions.
+//! Bugs that show when the environment changes: other clients, quotas, pods, nodes, clock, definitions.
 
 use std::{
     sync::{Arc, Mutex},
@@ -28,7 +28,7 @@ fn phase(site: &Site, phase: &str) -> SiteStatus {
     SiteStatus { phase: phase.into(), ..status(site) }
 }
 
-/// Writes when the site has changed, or when nothing is there: what is there is not looked at.
+/// Writes when the site has changed or the object is missing, without comparing an existing object.
 pub(crate) fn drift_overlooked(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -43,7 +43,7 @@ pub(crate) fn drift_overlooked(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Waits for a person when the quota is used up, though others may give room.
+/// Gives up when the quota is exhausted, though it may have room again later.
 pub(crate) fn quota_is_final(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         if status(&site).phase == "QuotaExceeded" {
@@ -60,7 +60,7 @@ pub(crate) fn quota_is_final(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// Takes what it may not delete for someone else's.
+/// Concludes from a denied delete that the object belongs to another owner.
 pub(crate) fn denied_taken_for_foreign(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         Maps::of(&ctx).put("shop", json!({"color": site.spec.color})).await?;
@@ -76,7 +76,7 @@ pub(crate) fn denied_taken_for_foreign(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
 }
 
-/// Gives a site up when one of its pods crashes.
+/// Marks a site as failed for good when one of its pods crashes.
 pub(crate) fn crash_is_final(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         if status(&site).phase == "Failed" && !corrected {
@@ -116,7 +116,7 @@ pub(crate) fn crash_is_final(corrected: bool) -> Operator {
         .permission("", ["pods"], ["*"])
 }
 
-/// Keeps a list of the nodes that were lost, and never takes one off it.
+/// Keeps a list of lost nodes, and never removes one.
 pub(crate) fn lost_node_excluded(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let nodes: Api<Node> = Api::all(ctx.client());
@@ -142,10 +142,10 @@ pub(crate) fn lost_node_excluded(corrected: bool) -> Operator {
         .permission("", ["nodes"], ["get", "list", "watch"])
 }
 
-/// How long a site may take.
+/// Deadline of a site to become ready.
 const DEADLINE: Duration = Duration::from_secs(1800);
 
-/// Counts the time that a change may take from the day on which the site was made.
+/// Measures the deadline of a change from the site's creation.
 pub(crate) fn deadline_since_creation(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let age = site.creation_timestamp().map_or(0, |made| ctx.now().duration_since(made.0).as_secs());
@@ -162,10 +162,10 @@ pub(crate) fn deadline_since_creation(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, clean_up))
 }
 
-/// How long the operator believes that its caches may be behind.
+/// How long the operator assumes that its caches may be stale.
 const PATIENCE: Duration = Duration::from_secs(7);
 
-/// Believes that what one cache has after a while, others have as well.
+/// Assumes that all caches are as current as one of them after a while.
 pub(crate) fn caches_of_one_moment(corrected: bool) -> Operator {
     let missing_since = Arc::new(Mutex::new(None));
     let reconcile = move |site: Arc<Site>, ctx: Context| {
@@ -207,7 +207,7 @@ pub(crate) fn caches_of_one_moment(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
 }
 
-/// Names what it makes after the version of the API that the cluster prefers.
+/// Names its object after the API version that the cluster prefers.
 pub(crate) fn named_after_version(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let mut name = "shop".to_owned();

@@ -1,4 +1,4 @@
-//! Mistakes in what operators clean up.
+//! Bugs in how operators clean up.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use steersman::{Action, BoxError, Context, Controller, Error, Operator, Result};
 
 use crate::site::{FINALIZER, Maps, Site, SiteStatus, delete_secret, operator, put_secret};
 
-/// What the operators on plain kube-rs share.
+/// Context of the operators on plain kube-rs.
 pub(crate) struct Shared {
     client: Client,
     corrected: bool,
@@ -43,7 +43,7 @@ impl Shared {
     }
 }
 
-/// An operator on plain kube-rs, which leaves finalizers to its author.
+/// Runs an operator on plain kube-rs, whose author has to handle finalizers.
 pub(crate) async fn on_plain_kube<F, R>(client: Client, corrected: bool, reconcile: F) -> Result<(), BoxError>
 where
     F: FnMut(Arc<Site>, Arc<Shared>) -> R,
@@ -63,7 +63,7 @@ where
     Ok(())
 }
 
-/// Promises to clean up after it has made something.
+/// Adds its finalizer after it has created something.
 pub(crate) fn finalizer_after_side_effect(
     corrected: bool,
     client: Client,
@@ -87,7 +87,7 @@ pub(crate) fn finalizer_after_side_effect(
     }))
 }
 
-/// Lets the object go, and cleans up then.
+/// Removes its finalizer, and cleans up afterwards.
 pub(crate) fn finalizer_removed_first(
     corrected: bool,
     client: Client,
@@ -110,7 +110,7 @@ pub(crate) fn finalizer_removed_first(
     }))
 }
 
-/// Takes the first thing that is gone for a sign that all is.
+/// Concludes from the first deleted object that all are deleted.
 pub(crate) fn leaked_secret(corrected: bool) -> Operator {
     let reconcile = move |_: Arc<Site>, ctx: Context| async move {
         Maps::of(&ctx).put("shop", json!({})).await?;
@@ -127,7 +127,7 @@ pub(crate) fn leaked_secret(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
 }
 
-/// Says that it has cleaned up whatever happened.
+/// Reports that it has cleaned up even if it failed.
 pub(crate) fn cleanup_gives_up(corrected: bool) -> Operator {
     let reconcile = move |_: Arc<Site>, ctx: Context| async move {
         Maps::of(&ctx).put("shop", json!({})).await?;
@@ -143,7 +143,7 @@ pub(crate) fn cleanup_gives_up(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
 }
 
-/// Forgets the old name before it has deleted what has it.
+/// Forgets the old name before it has deleted the object of that name.
 pub(crate) fn orphan_on_rename(corrected: bool) -> Operator {
     let reconcile = move |site: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -176,7 +176,9 @@ pub(crate) fn orphan_on_rename(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
 }
 
-/// Notes that a rename is under way, and finishes one that broke off when it starts, but in an order that must not break off again.
+/// Records that a rename is in progress and completes an interrupted one at startup.
+///
+/// The order of that recovery does not survive a second interruption.
 pub(crate) fn recovery_breaks_off(corrected: bool) -> Operator {
     let first = Arc::new(AtomicBool::new(true));
     let reconcile = move |site: Arc<Site>, ctx: Context| {
@@ -211,7 +213,7 @@ pub(crate) fn recovery_breaks_off(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
 }
 
-/// Takes a list that fails for an empty one.
+/// Treats a failed list as empty.
 pub(crate) fn failed_list_is_empty(corrected: bool) -> Operator {
     let reconcile = move |_: Arc<Site>, ctx: Context| async move {
         let maps = Maps::of(&ctx);
@@ -233,7 +235,7 @@ pub(crate) fn failed_list_is_empty(corrected: bool) -> Operator {
     operator(Controller::of::<Site>(reconcile).finalizer(FINALIZER, cleanup))
 }
 
-/// Not a mistake: it only takes its time between two deletions.
+/// Not a bug: it only pauses between two deletions.
 pub(crate) fn slow_cleanup(_: bool) -> Operator {
     let reconcile = move |_: Arc<Site>, ctx: Context| async move {
         Maps::of(&ctx).put("shop", json!({})).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// When an object is reconciled again, if nothing changes before that.
+/// When to reconcile an object again, if nothing changes before that.
 ///
 /// ```
 /// use std::time::Duration;
@@ -18,17 +18,17 @@ pub struct Action {
 }
 
 impl Action {
-    /// When it, or anything that belongs to it, changes.
+    /// Waits for a change of the object, or of anything that concerns it.
     pub fn await_change() -> Self {
         Self { after: None }
     }
 
-    /// After some time at the latest.
+    /// Requeues the object after this time; a change triggers a reconcile earlier.
     pub fn requeue(after: Duration) -> Self {
         Self { after: Some(after) }
     }
 
-    /// The earlier of two.
+    /// Returns the earlier of two actions.
     pub fn or_sooner(self, other: Self) -> Self {
         let after = match (self.after, other.after) {
             (Some(one), Some(two)) => Some(one.min(two)),

@@ -1,9 +1,9 @@
-//! Conditions: what a status says about an object, one statement each.
+//! Status conditions.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Lists of conditions, as they stand in a status.
+/// Operations on the list of conditions in a status.
 ///
 /// ```
 /// use steersman::{Conditions as _, condition};
@@ -15,19 +15,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 /// assert!(conditions.is_true("Ready") && conditions.len() == 1);
 /// ```
 pub trait Conditions {
-    /// Sets a condition. Its transition time moves only if its status changes, so that setting the same again changes
+    /// Sets a condition. Its transition time moves only if its status changes, so setting an equal one changes
     /// nothing.
     fn set(&mut self, condition: Condition);
 
-    /// The condition of a type.
+    /// Returns the condition of a type.
     fn find(&self, type_: &str) -> Option<&Condition>;
 
-    /// Whether a condition is there and true.
+    /// Whether a condition exists and is true.
     fn is_true(&self, type_: &str) -> bool {
         self.find(type_).is_some_and(|condition| condition.status == "True")
     }
 
-    /// Removes a condition.
+    /// Removes the condition of a type.
     fn unset(&mut self, type_: &str);
 }
 
@@ -53,7 +53,7 @@ impl Conditions for Vec<Condition> {
     }
 }
 
-/// Makes a condition. [`crate::Context::condition`] fills in the generation and the time.
+/// Builds a condition. [`crate::Context::condition`] fills in the generation and the time.
 #[must_use]
 pub fn condition(
     type_: &str,

@@ -1,4 +1,4 @@
-//! The small servers: metrics and probes.
+//! HTTP servers of metrics and probes.
 
 use std::{future::Future, net::SocketAddr, sync::Arc};
 
@@ -11,10 +11,10 @@ use tokio::net::TcpListener;
 
 use crate::error::{Error, Result};
 
-/// An answer.
+/// A response.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// Answers with a text.
+/// Returns a response with a text body.
 pub(crate) fn text(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
@@ -22,12 +22,12 @@ pub(crate) fn text(status: StatusCode, content_type: &'static str, body: impl In
     answer
 }
 
-/// Opens a port.
+/// Listens on a port.
 pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
 }
 
-/// Serves until it is dropped, by TLS if there are settings for it.
+/// Serves until dropped, over TLS if configured.
 pub(crate) async fn serve<F, R>(listener: TcpListener, tls: Option<Arc<ServerConfig>>, handler: F)
 where
     F: Fn(Request<RequestBody>) -> R + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Which objects: a kind, and the name of one object of it.
+//! Kinds, and the keys of their objects.
 
 use std::{any::TypeId, fmt, sync::Arc};
 
@@ -6,7 +6,8 @@ use k8s_openapi::ClusterResourceScope;
 use kube::{Resource, core::ApiResource};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A type of objects known at compile time: everything in `k8s_openapi`, and everything derived with `CustomResource`.
+/// A type of objects that is known at compile time. It is any type of `k8s_openapi`, or one derived with
+/// `CustomResource`.
 pub trait Object:
     Resource<DynamicType = (), Scope: 'static>
     + Serialize
@@ -31,7 +32,7 @@ impl<K> Object for K where
 {
 }
 
-/// A kind of objects, known at compile time or chosen while running. Cheap to clone.
+/// A kind, known at compile time or only at run time. Cheap to clone.
 ///
 /// ```
 /// use k8s_openapi::api::apps::v1::Deployment;
@@ -50,14 +51,14 @@ struct Description {
 }
 
 impl Kind {
-    /// The kind of a type.
+    /// Returns the kind of a type.
     #[must_use]
     pub fn of<K: Object>() -> Self {
         let namespaced = TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>();
         Self::dynamic(ApiResource::erase::<K>(&()), namespaced)
     }
 
-    /// A kind that only discovery or a configuration file knows.
+    /// Returns a kind that is known from discovery or a configuration file.
     #[must_use]
     pub fn dynamic(resource: ApiResource, namespaced: bool) -> Self {
         Self(Arc::new(Description { resource, namespaced }))
@@ -69,7 +70,7 @@ impl Kind {
         &self.0.resource
     }
 
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     #[must_use]
     pub fn namespaced(&self) -> bool {
         self.0.namespaced
@@ -81,14 +82,14 @@ impl Kind {
         &self.0.resource.kind
     }
 
-    /// Whether an owner reference or an object of this API version and kind names this kind, in any version.
+    /// Whether this API version and kind, as in an owner reference, are this kind in any version.
     #[must_use]
     pub fn matches(&self, api_version: &str, kind: &str) -> bool {
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
         kind == self.0.resource.kind && group == self.0.resource.group
     }
 
-    /// The path of the collection that holds an object.
+    /// Returns the URL path of the collection that holds an object.
     pub(crate) fn url(&self, namespace: Option<&str>) -> String {
         let namespace = namespace.filter(|_| self.namespaced());
         kube::core::DynamicObject::url_path(self.resource(), namespace)
@@ -122,19 +123,19 @@ impl fmt::Display for Kind {
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// The key of an object in a namespace.
+    /// Returns the key of a namespaced object.
     #[must_use]
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         Self(format!("{namespace}/{name}").into())
     }
 
-    /// The key of an object without a namespace.
+    /// Returns the key of a cluster-scoped object.
     #[must_use]
     pub fn cluster(name: &str) -> Self {
         Self(name.into())
     }
 
-    /// The key of an object whose namespace may be absent.
+    /// Returns the key of an object whose namespace may be absent.
     #[must_use]
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace {
@@ -143,14 +144,14 @@ impl Key {
         }
     }
 
-    /// The key of an object.
+    /// Returns the key of an object.
     #[must_use]
     pub fn of<K: Resource>(object: &K) -> Self {
         let meta = object.meta();
         Self::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
     }
 
-    /// The object's namespace, if it has one.
+    /// The object's namespace; `None` if it is cluster-scoped.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.0.split_once('/').map(|(namespace, _)| namespace)

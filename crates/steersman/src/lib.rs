@@ -18,31 +18,32 @@
 //! ```
 //!
 //! # The model
-//! An [`Operator`] is described, and then either becomes a program ([`Operator::main`]: `run`, `manifests`, `rbac`,
-//! `doctor` …) or runs inside of one ([`Operator::run_until`]). It has [`Controller`]s, each with one kind of objects, and with
-//! the [`Watch`]es that say which other objects concern them. Each kind is cached once for the whole operator, by one
-//! watch per selection. A change makes the objects that it concerns wait in their controller's queue, where each is at
-//! most once. Workers take them out and call the reconciler with the object as the cache has it, and with a [`Context`].
+//! An [`Operator`] is a builder. It either becomes a program ([`Operator::main`]: `run`, `manifests`, `rbac`, `doctor` …)
+//! or runs inside an existing one ([`Operator::run_until`]). It has [`Controller`]s, each for one kind; their [`Watch`]es
+//! declare which other objects trigger a reconcile. Each kind is cached once per operator, by one watch per selector. A
+//! change enqueues the objects that it affects in their controller's work queue, which holds each object at most once.
+//! Workers take objects off the queue and call the reconciler with the cached object and a [`Context`].
 //!
 //! The context reads from the caches ([`Context::get`], [`Context::objects`]) and writes by server-side apply
-//! ([`Context::apply`], [`Context::apply_set`], [`Context::update_status`]), with the operator's name as the field manager. The
-//! answer to a write goes into the cache at once. What the reconciler returns, an [`Action`] or an error, decides when
-//! the object is reconciled next: when something changes, after some time, or after a delay that doubles with each failure.
+//! ([`Context::apply`], [`Context::apply_set`], [`Context::update_status`]), with the operator's name as field manager. The
+//! response to a write updates the cache at once. The reconciler returns an [`Action`] or an error, which decides when the
+//! object is reconciled next: on a change, after an interval, or with exponential backoff after a failure.
 //!
-//! Definitions, roles, webhook configurations and the Deployment follow from what is declared, so they can't drift from the
-//! code. Several replicas either elect a leader ([`LeaderElection`]) or share the objects ([`Sharding`]); either way a write is
-//! sent only while its sender may work on the object. [`Webhook`]s and [`Conversion`]s are typed functions, served
-//! with a certificate that the operator makes and renews itself.
+//! CRDs, roles, webhook configurations and the Deployment are generated from what the code declares, so they can't drift
+//! from it. Several replicas either elect a leader ([`LeaderElection`]) or share the objects ([`Sharding`]); in both modes
+//! a write is sent only while the replica may work on the object. [`Webhook`]s and [`Conversion`]s are typed functions,
+//! served with a certificate that the operator issues and renews itself.
 //!
-//! With the feature `testing` all of it runs in a test, on a cluster in the process: see `testing::TestEnv`.
+//! With the feature `testing` the whole operator runs in a test, on an in-process cluster: see `testing::TestEnv`.
 //!
 //! # What a reconciler may rely on
-//! - **Level, not edge.** It is called with the whole object, says the whole desired state, and is called again when
-//!   anything that concerns the object changes. No change is lost, many changes may come as one.
-//! - **Alone.** One object is never with two workers.
-//! - **It reads its own writes**, and is not called for them.
-//! - **No write without a difference.** [`Context::apply`] and [`Context::update_status`] send nothing if nothing changes.
-//! - **Cleanup is promised first.** [Finalizers](Controller::finalizer) are on the object before the reconciler sees it.
+//! - **Level-triggered.** It is called with the whole object, declares the whole desired state, and is called again when
+//!   anything that concerns the object changes. No change is lost; several changes may be coalesced into one call.
+//! - **One worker per object.** Two workers never reconcile the same object at the same time.
+//! - **It reads its own writes**, and they do not trigger it again.
+//! - **No write without a difference.** [`Context::apply`] and [`Context::update_status`] send nothing if nothing would
+//!   change.
+//! - **Finalizers come first.** [Finalizers](Controller::finalizer) are on the object before the reconciler is called.
 //! - **A slow, failing or panicking object never holds up another one.**
 
 mod action;

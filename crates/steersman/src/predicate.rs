@@ -1,10 +1,11 @@
-//! Which changes are worth a look. For [`crate::Watch::when`] and [`crate::Controller::when`].
+//! Predicates: which changes trigger a reconcile. For [`crate::Watch::when`] and [`crate::Controller::when`].
 //!
-//! Predicates are asked about changes alone: that an object appears, is to be deleted, or is gone is never filtered out.
+//! Predicates filter updates only: the creation of an object, the start of its deletion and its end always pass.
 
 use crate::cache::{Meta, Snapshot};
 
-/// The desired state changed, or the labels, annotations or finalizers did. Leaves out changes of the status.
+/// Passes changes of the spec, labels, annotations and finalizers; ignores those of the status. Kinds without a
+/// generation always pass.
 #[must_use]
 pub fn spec_changed(old: &Snapshot, new: &Snapshot) -> bool {
     compare(old, new, |old, new| {
@@ -16,31 +17,31 @@ pub fn spec_changed(old: &Snapshot, new: &Snapshot) -> bool {
     })
 }
 
-/// The desired state changed. Kinds that do not count generations pass.
+/// Passes changes of the generation, which counts those of the spec. Kinds without a generation always pass.
 #[must_use]
 pub fn generation_changed(old: &Snapshot, new: &Snapshot) -> bool {
     compare(old, new, |old, new| old.generation != new.generation || new.generation == 0)
 }
 
-/// The labels changed.
+/// Passes changes of the labels.
 #[must_use]
 pub fn labels_changed(old: &Snapshot, new: &Snapshot) -> bool {
     compare(old, new, |old, new| old.labels != new.labels)
 }
 
-/// The annotations changed.
+/// Passes changes of the annotations.
 #[must_use]
 pub fn annotations_changed(old: &Snapshot, new: &Snapshot) -> bool {
     compare(old, new, |old, new| old.annotations != new.annotations)
 }
 
-/// Anything changed; a list that repeats a known state does not pass.
+/// Passes changes of the resourceVersion: a list that repeats a known state does not pass.
 #[must_use]
 pub fn version_changed(old: &Snapshot, new: &Snapshot) -> bool {
     compare(old, new, |old, new| old.resource_version != new.resource_version)
 }
 
-/// Compares metadata. What can't be read passes: a change must not be lost.
+/// Compares metadata. Malformed metadata pass: a change must not be lost.
 fn compare(old: &Snapshot, new: &Snapshot, differ: impl Fn(&Meta<'_>, &Meta<'_>) -> bool) -> bool {
     match (old.meta(), new.meta()) {
         (Ok(old), Ok(new)) => differ(&old, &new),
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn each_predicate_sees_its_own_changes() {
         let before = snapshot(1, "1", json!({}));
-        // What passes: the spec's, the generation's, the labels', the annotations', the version's.
+        // Which predicates pass, in the order below.
         for (what, after, passes) in [
             ("nothing", snapshot(1, "1", json!({})), [false, false, false, false, false]),
             ("the status", snapshot(1, "2", json!({})), [false, false, false, false, true]),

@@ -1,10 +1,10 @@
-//! The queue of one controller: which objects wait, which are worked on, and which come back when.
+//! Work queue of a controller: which objects wait, which are being processed, and which are delayed.
 //!
-//! An object is in the queue once, however often it changes, and never with two workers: a change while it is worked on
-//! makes it wait again afterwards.
+//! An object is in the queue once, however often it changes, and never with two workers: a change while it is being
+//! processed makes it wait again afterwards.
 //!
-//! Higher priorities go first, but not always: every [`FAIR`]th turn goes to the object that has waited longest, so that
-//! low-priority work is never starved. The back-off belongs to the object rather than to its name: see [`Queue::identify`].
+//! Higher priorities come first, except in every [`FAIR`]th turn, which takes the object that has waited longest:
+//! low-priority work is never starved. The backoff belongs to the object rather than to its name: see [`Queue::identify`].
 
 use std::{
     cmp::Reverse,
@@ -18,17 +18,17 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::kind::Key;
 
-/// How urgent something is; the higher the sooner.
+/// Priority of an object; higher comes first.
 pub(crate) type Priority = i32;
-/// A change that just happened.
+/// Priority of a change that just happened.
 pub(crate) const NORMAL: Priority = 0;
 /// Priority of objects of the initial list: changes overtake them.
 pub(crate) const LISTED: Priority = -100;
 
-/// Every how many turns the object that has waited longest comes first, whatever its priority.
+/// Interval of turns that take the object that has waited longest, whatever its priority.
 const FAIR: u32 = 8;
 
-/// How long to wait after how many failures.
+/// Exponential backoff after failures.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Backoff {
     pub(crate) base: Duration,
@@ -48,46 +48,46 @@ impl Backoff {
     }
 }
 
-/// At most so many objects a second, with a reserve for bursts.
+/// Token-bucket rate limit, in objects per second, with a burst.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RateLimit {
     pub(crate) per_second: f64,
     pub(crate) burst: f64,
 }
 
-/// An object that a worker has taken. It must be given back with [`Queue::done`].
+/// An object that a worker has taken. It must be returned with [`Queue::done`].
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) key: Key,
-    /// How long it waited since it was ready.
+    /// How long it has been ready.
     pub(crate) waited: Duration,
 }
 
-/// How a worker leaves an object.
+/// How the processing of an object ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// It rests until it changes.
+    /// It waits for a change.
     Rest,
-    /// It comes back after a while.
+    /// It is requeued after a delay.
     After(Duration),
-    /// It comes back after a delay that grows each time.
+    /// It is requeued with backoff.
     Failed,
 }
 
-/// What the metrics show.
+/// Depth of the queue, for metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Depth {
     pub(crate) ready: usize,
     pub(crate) listed: usize,
     pub(crate) running: usize,
     pub(crate) later: usize,
-    /// The work under way, added up.
+    /// Total time of the work in progress.
     pub(crate) unfinished: Duration,
-    /// The longest work under way.
+    /// Longest work in progress.
     pub(crate) longest: Duration,
 }
 
-/// See the module.
+/// Work queue of a controller; see the module.
 #[derive(Debug)]
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
@@ -99,13 +99,13 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 struct Inner {
     items: HashMap<Key, Item>,
-    /// What is ready. An entry counts only if its number is its item's: raising a priority adds another entry.
+    /// Ready entries. One is valid only if its number is that of its item: raising a priority adds another entry.
     ready: BinaryHeap<(Priority, Reverse<u64>, Key)>,
-    /// The same entries in the order in which they became ready, by the same rule.
+    /// The same entries in the order in which they became ready; valid by the same rule.
     arrivals: VecDeque<(u64, Key)>,
-    /// Turns since the longest-waiting object last came first.
+    /// Turns since the longest-waiting object was last taken first.
     turns: u32,
-    /// What comes later, by the same rule.
+    /// Delayed entries; valid by the same rule.
     later: BinaryHeap<Reverse<(Instant, u64, Key)>>,
     numbers: u64,
     closed: bool,
@@ -174,7 +174,7 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// The next object, once there is one. `None` when the queue is closed.
+    /// Waits for the next object and returns it. `None`: the queue is closed.
     pub(crate) async fn next(&self) -> Option<Job> {
         loop {
             let wait = {
@@ -186,7 +186,7 @@ impl Queue {
                 inner.promote(now);
                 match inner.take(now, self.limit) {
                     Ok(job) => {
-                        // One call wakes one worker, so each worker wakes the next while there is more.
+                        // Each call wakes one worker, so each worker wakes the next while there is more.
                         if !inner.ready.is_empty() {
                             self.wake.notify_one();
                         }
@@ -207,7 +207,7 @@ impl Queue {
         }
     }
 
-    /// Gives an object back.
+    /// Returns an object after processing.
     pub(crate) fn done(&self, key: &Key, done: Done) {
         let mut inner = self.lock();
         let inner = &mut *inner;
@@ -241,7 +241,7 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Says which object of a name is worked on. The failures of another one, which had the name before, are forgotten.
+    /// Sets the uid of the object being processed. Failures of an earlier object of that name are forgotten.
     pub(crate) fn identify(&self, key: &Key, uid: &str) {
         let mut hasher = DefaultHasher::new();
         uid.hash(&mut hasher);
@@ -252,12 +252,12 @@ impl Queue {
         }
     }
 
-    /// How many times an object has failed in a row.
+    /// Number of consecutive failures of an object.
     pub(crate) fn failures(&self, key: &Key) -> u32 {
         self.lock().items.get(key).map_or(0, |item| item.failures)
     }
 
-    /// What waits, works and comes later, for people who look into a running operator.
+    /// Describes waiting, running and delayed objects, for the debug endpoint.
     pub(crate) fn describe(&self) -> serde_json::Value {
         let inner = self.lock();
         let now = Instant::now();
@@ -321,8 +321,7 @@ impl Inner {
     fn set(&mut self, key: Key, state: State, priority: Priority, number: u64, since: Instant) {
         let (failures, uid) = self.items.get(&key).map_or((0, 0), |item| (item.failures, item.uid));
         self.items.insert(key, Item { state, priority, number, failures, uid, since });
-        // Entries that do not count any more are dropped when their turn comes, which it may not for long: a busy queue
-        // must not grow by them.
+        // Stale entries are dropped when their turn comes, which may be much later: a busy queue must not grow by them.
         let most = 2 * self.items.len() + 64;
         let items = &self.items;
         let counts = |number: u64, key: &Key| items.get(key).is_some_and(|item| item.number == number);
@@ -337,7 +336,7 @@ impl Inner {
         }
     }
 
-    /// Makes ready what is due.
+    /// Moves due entries from the delayed to the ready ones.
     fn promote(&mut self, now: Instant) {
         while let Some(Reverse((moment, number, key))) = self.later.peek() {
             let current = self.items.get(key).is_some_and(|item| item.number == *number);
@@ -352,7 +351,7 @@ impl Inner {
         }
     }
 
-    /// Takes the next object, or says when to try again.
+    /// Takes the next object, or returns when to try again.
     fn take(&mut self, now: Instant, limit: Option<RateLimit>) -> Result<Job, Option<Instant>> {
         let later = self.later.peek().map(|Reverse((moment, ..))| *moment);
         let Some(key) = self.peek() else { return Err(later) };
@@ -363,7 +362,7 @@ impl Inner {
             if self.tokens < 1.0 {
                 let missing = (1.0 - self.tokens) / limit.per_second.max(f64::MIN_POSITIVE);
                 let wait = Duration::try_from_secs_f64(missing).unwrap_or(Duration::from_secs(3600));
-                // A moment later than computed, since a timer that ends early would spin.
+                // A moment later than computed, since a timer that fires early would spin.
                 return Err(Some(now + wait + Duration::from_millis(1)));
             }
             self.tokens -= 1.0;
@@ -376,7 +375,7 @@ impl Inner {
         Ok(Job { key, waited })
     }
 
-    /// The object whose turn it is. Drops entries that do not count any more on the way.
+    /// Returns the object whose turn it is, and drops stale entries before it.
     fn peek(&mut self) -> Option<Key> {
         let items = &self.items;
         let counts = |number: u64, key: &Key| {

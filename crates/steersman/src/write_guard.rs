@@ -20,9 +20,9 @@ use crate::{
 /// Until when an operator may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Permit {
-    /// Without end: there is no leader election.
+    /// Forever: there is no leader election.
     Always,
-    /// Until the lease may pass to another.
+    /// Until the lease may pass to another replica.
     Until(Instant),
     /// Not now.
     Never,
@@ -51,7 +51,7 @@ struct State {
 #[derive(Debug, Default)]
 struct Traffic {
     under_way: usize,
-    /// When a write was last given up whose fate is not known: it may still arrive.
+    /// When a write was last abandoned with unknown outcome: it may still arrive.
     abandoned: Option<Instant>,
 }
 
@@ -68,7 +68,7 @@ impl Fence {
         *self.0.permit.borrow()
     }
 
-    /// Waits until writes do not pass any more.
+    /// Waits until writes are no longer permitted.
     pub(crate) async fn closed(&self) {
         let mut permits = self.0.permit.subscribe();
         loop {
@@ -92,8 +92,8 @@ impl Fence {
         }
     }
 
-    /// Waits until no write is under way. Says whether the fate of each is known: none was given up within a time in which
-    /// it might still arrive.
+    /// Waits until no write is in flight. Returns whether the outcome of each is known: none was abandoned so recently
+    /// that it might still arrive.
     pub(crate) async fn drained(&self, limit: Duration, arrival: Duration) -> bool {
         let mut traffic = self.0.traffic.subscribe();
         let empty = traffic.wait_for(|traffic| traffic.under_way == 0);
@@ -113,7 +113,7 @@ impl Fence {
 #[must_use]
 struct InFlightWrite {
     fence: Fence,
-    /// Whether the server has answered.
+    /// Whether the server has responded.
     known: bool,
 }
 
@@ -128,7 +128,7 @@ impl Drop for InFlightWrite {
     }
 }
 
-/// A client whose requests a function takes to another one.
+/// Returns a client whose requests a function forwards to the given one.
 pub(crate) fn with_middleware<F, R, B>(client: Client, take: F) -> Client
 where
     F: Fn(Client, Request<Body>) -> R + Send + 'static,
@@ -163,7 +163,7 @@ where
     }
 }
 
-/// A client whose requests are counted, and whose writes a fence can stop.
+/// Returns a client that counts requests, and whose writes a fence can stop.
 pub(crate) fn guarded(client: Client, fence: Option<Fence>, metrics: Metrics) -> Client {
     with_middleware(client, move |client, request| {
         let (metrics, method) = (metrics.clone(), request.method().clone());
@@ -179,7 +179,7 @@ pub(crate) fn guarded(client: Client, fence: Option<Fence>, metrics: Metrics) ->
     })
 }
 
-/// A client whose reads bring the metadata of objects alone.
+/// Returns a client whose reads return the metadata of objects only.
 pub(crate) fn metadata_only(client: Client) -> Client {
     with_middleware(client, |client, mut request| {
         let form = HeaderValue::from_static(if watches(request.uri()) {
@@ -192,7 +192,7 @@ pub(crate) fn metadata_only(client: Client) -> Client {
     })
 }
 
-/// Sends a write if it may pass.
+/// Sends a write if it is permitted.
 async fn write(
     client: &Client,
     fence: &Fence,
@@ -209,7 +209,7 @@ async fn write(
     let answer = match permit {
         Permit::Until(end) => match tokio::time::timeout_at(end, client.send(request)).await {
             Ok(answer) => answer,
-            // A request that is under way when the permit ends is given up rather than repeated.
+            // A request in flight when the permit ends is abandoned rather than repeated.
             Err(_) => return Err(deposed()),
         },
         Permit::Always | Permit::Never => client.send(request).await,
@@ -218,12 +218,12 @@ async fn write(
     answer
 }
 
-/// Whether a request begins a watch.
+/// Whether a request starts a watch.
 pub(crate) fn watches(uri: &Uri) -> bool {
     uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"))
 }
 
-/// Whether requests of a method may change something.
+/// Whether requests of a method may change anything.
 pub(crate) fn writes(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }

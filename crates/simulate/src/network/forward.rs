@@ -1,4 +1,4 @@
-//! The way of a request to the API server and back, with the faults that the plan has for it.
+//! Forwards requests to the API server and responses back, and injects the plan's faults.
 
 use std::task::{Context, Poll};
 
@@ -34,7 +34,7 @@ impl Process {
             state.requests > network.0.config.request_limit
         };
         if is_over {
-            // The run is given up at the next look, which an operator that never waits would put off for long.
+            // The run is abandoned at the next poll, which an operator that never waits would delay for long.
             return std::future::pending().await;
         }
         let pending = Pending::begin(&self);
@@ -67,7 +67,7 @@ impl Process {
         target: Target,
     ) -> Result<Answer, kube::Error> {
         let network = &self.0.network;
-        // Nothing is waited for unless this run is recorded.
+        // Writes are only serialized if this run is recorded.
         let recorder = network.0.config.recorder.as_ref();
         let _turn = match recorder {
             Some(recorder) => Some(recorder.turn.lock().await),
@@ -80,7 +80,7 @@ impl Process {
         let at = u32::try_from(number).unwrap_or(u32::MAX);
         let mut write = Write { number: at, verb, target, revisions: (0, 0), conflicts, creates: false };
         network.record(&write, &what, false).await;
-        // Where other faults shift the numbers, a conflict may be meant for a create or a delete, which is never too old.
+        // Other faults shift the numbers, so a conflict may hit a create or a delete, which cannot conflict.
         let happens = |fault: &Fault| conflicts || !matches!(fault, Fault::Refused(_, 409));
         let fault = network.fault_at(at).filter(|(_, fault)| happens(fault));
         {
@@ -205,7 +205,7 @@ impl Process {
                 return Ok(refusal(500));
             }
             let stale = self.0.watches.borrow().stale_revision.filter(|_| self.is_behind());
-            // Only a list of any version may be answered from an old state: one without a version is consistent.
+            // Only a list with resourceVersion=0 may be stale: one without a version is a consistent read.
             if let Some(revision) =
                 stale.filter(|_| target.name.is_none() && query.get("resourceVersion") == Some("0"))
             {
@@ -246,7 +246,7 @@ impl Process {
         was
     }
 
-    /// A watch whose events are held, and that ends, as the plan says.
+    /// Serves a watch whose events are delayed, and which ends, as the plan requires.
     fn watch(
         &self,
         resource: String,
@@ -260,7 +260,7 @@ impl Process {
             (body, watches, self.clone(), stream, resource),
             move |(mut body, mut watches, process, stream, resource)| async move {
                 let broken = async {
-                    // The sender lives in the process that this stream holds.
+                    // The sender is part of the process, which this stream keeps alive.
                     let _ = watches.wait_for(|watches| watches.epoch != epoch).await;
                 };
                 let frame = tokio::select! {

@@ -1,4 +1,4 @@
-//! The network between an operator and the API server: it numbers what passes, and breaks what the plan says.
+//! The network between operator and API server: it numbers requests and injects the plan's faults.
 
 mod forward;
 mod process;
@@ -41,22 +41,22 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// What the traffic of a run goes by.
+/// The settings of a run's network.
 pub(crate) struct Config {
     pub(crate) store: Store,
     pub(crate) faults: Vec<Fault>,
     pub(crate) timing: Timing,
-    /// Requests that are answered.
+    /// Maximum number of requests that are answered.
     pub(crate) request_limit: u64,
     /// Watches that a program opens when it starts.
     pub(crate) usual_watches: BTreeSet<String>,
-    /// What takes a checkpoint around each write, if runs are to go on from there.
+    /// Takes a checkpoint around each write, if later runs are to continue from there.
     pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Virtual time before this network, in the run that this one goes on from.
+    /// Virtual time that elapsed in the run that this one continues.
     past: Duration,
     writes: Vec<Write>,
     reads: u32,
@@ -64,33 +64,33 @@ struct State {
     starts: u32,
     entries: Vec<Entry>,
     used: BTreeSet<usize>,
-    /// Who wrote a lease last.
+    /// The process that last wrote a lease.
     leader: Option<u32>,
     deposed_writes: Vec<String>,
-    /// Whether the operator stays dead until the next step.
+    /// Whether the operator is not restarted until the next step.
     stays_dead: bool,
-    /// A revision that the next start does not see yet.
+    /// A stale revision that the next start reads from.
     stale: Option<u64>,
     refusals: Vec<Refusal>,
-    /// What the operator last demanded of each object.
+    /// The desired state that the operator last sent for each object.
     sent: BTreeMap<String, Sent>,
 }
 
 /// A write of the operator.
 #[derive(Debug, Clone)]
 pub(crate) struct Write {
-    /// Its number, from 1 on.
+    /// Its number, starting at 1.
     pub(crate) number: u32,
     pub(crate) verb: &'static str,
     pub(crate) target: Target,
-    /// The revisions that it made: after the first, up to the second.
+    /// The range of revisions that it created: (exclusive, inclusive).
     pub(crate) revisions: (u64, u64),
     pub(crate) conflicts: bool,
-    /// Whether it made an object.
+    /// Whether it created an object.
     pub(crate) creates: bool,
 }
 
-/// What a run's traffic came to.
+/// Statistics and timeline of a run's traffic.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) writes: Vec<Write>,
@@ -114,17 +114,17 @@ impl Network {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The beginning of the run.
+    /// Returns when the run began.
     pub(crate) fn start(&self) -> Instant {
         self.0.start
     }
 
-    /// Time since the beginning of the run.
+    /// Returns the time since the run began.
     pub(crate) fn elapsed(&self) -> Duration {
         self.lock().past + self.0.start.elapsed()
     }
 
-    /// Notes something in the timeline.
+    /// Adds an entry to the timeline.
     pub(crate) fn note(&self, actor: Actor, text: impl Into<String>, fault: bool) {
         let entry = Entry {
             at: self.elapsed(),
@@ -136,7 +136,7 @@ impl Network {
         self.lock().entries.push(entry);
     }
 
-    /// Notes that a fault that is not tied to a request has happened.
+    /// Records that a fault not tied to a request was injected.
     pub(crate) fn injected(&self, fault: &Fault) {
         self.note(Actor::Fault, fault.to_string(), true);
         if let Some(index) = self.0.config.faults.iter().position(|one| one == fault) {
@@ -144,38 +144,38 @@ impl Network {
         }
     }
 
-    /// How often faults were injected so far.
+    /// Returns the number of faults injected so far.
     pub(crate) fn faults(&self) -> usize {
         self.lock().entries.iter().filter(|entry| entry.is_fault).count()
     }
 
-    /// How many requests were made so far, and how many of them were writes.
+    /// Returns the number of requests so far, and the number of writes among them.
     pub(crate) fn counts(&self) -> (u64, usize) {
         let state = self.lock();
         (state.requests, state.writes.len())
     }
 
-    /// Whether all that the plan has has happened.
+    /// Whether all faults of the plan were injected.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.lock().used.len() == self.0.config.faults.len()
     }
 
-    /// What the operator demands of an object that it made.
+    /// Returns the desired state that the operator sent for an object that it created.
     pub(crate) fn sent(&self, key: &str) -> Option<Sent> {
         self.lock().sent.get(key).cloned()
     }
 
-    /// Whether a crash was to last until the user's next step.
+    /// Whether a crash lasts until the user's next step.
     pub(crate) fn stays_dead(&self) -> bool {
         self.lock().stays_dead
     }
 
-    /// Lets the operator start again after such a crash.
+    /// Allows the operator to be restarted after such a crash.
     pub(crate) fn revive(&self) {
         self.lock().stays_dead = false;
     }
 
-    /// What passed.
+    /// Returns the traffic of the run.
     pub(crate) fn finish(&self) -> Traffic {
         let mut state = self.lock();
         let used = state.used.iter().filter_map(|index| self.0.config.faults.get(*index).cloned()).collect();
@@ -189,7 +189,7 @@ impl Network {
         }
     }
 
-    /// The connections of a process that starts now.
+    /// Returns the connections of a process that is being started.
     pub(crate) fn process(&self, replica: u32) -> Process {
         let mut state = self.lock();
         state.starts += 1;

@@ -1,4 +1,4 @@
-//! A process of the operator: whether it lives, what it can reach, and what it has under way.
+//! A process of the operator: whether it is alive, its connectivity, and its requests in flight.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,23 +23,23 @@ pub(super) struct ProcessState {
     pub(super) cut_off_until: watch::Sender<Instant>,
     pub(super) watches: watch::Sender<Watches>,
     pub(super) activity: Mutex<Activity>,
-    /// Of a program outside of this process.
+    /// For an external program.
     pub(super) clock: Mutex<ProgramClock>,
 }
 
-/// What a process has under way.
+/// Requests and watches in flight of a process.
 pub(super) struct Activity {
-    /// Requests without an answer, watches apart.
+    /// Requests without a response, except watches.
     pub(super) requests: usize,
     /// Open watches.
     pub(super) streams: BTreeMap<String, usize>,
-    /// Watches that it is about to open: those of a start, or those that broke.
+    /// Watches that it is expected to open: those of a start, or those that broke.
     pub(super) awaited: BTreeSet<String>,
     /// When a watch was last opened or broken.
     pub(super) since: Instant,
 }
 
-/// A request under way.
+/// A request in flight.
 pub(super) struct Pending(Process);
 
 impl Pending {
@@ -55,7 +55,7 @@ impl Drop for Pending {
     }
 }
 
-/// A watch that is open.
+/// An open watch.
 pub(super) struct Stream {
     process: Process,
     identity: String,
@@ -85,33 +85,33 @@ impl Drop for Stream {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Watches {
-    /// Without end while it is set; else until a moment.
+    /// Whether events are held indefinitely; otherwise `held_until` applies.
     pub(super) silent: bool,
     pub(super) held_until: Option<Instant>,
-    /// Watches of single resources, by `resource.group`.
+    /// Until when watches of single resources are held, by `resource.group`.
     pub(super) held_kinds: BTreeMap<String, Instant>,
-    /// Moves when all watches are broken.
+    /// Incremented when all watches are broken.
     pub(super) epoch: u64,
-    /// Watches that are told once that their version is too old.
+    /// Watches that get one error that their resourceVersion is expired.
     pub(super) expired: BTreeSet<String>,
     pub(super) open: BTreeSet<String>,
     pub(super) stale_revision: Option<u64>,
 }
 
 impl Watches {
-    /// Until when events of a resource are held.
+    /// Returns until when events of a resource are held.
     pub(super) fn held_until(&self, group_resource: &str) -> Option<Instant> {
         self.held_until.max(self.held_kinds.get(group_resource).copied())
     }
 
-    /// Until when events of any resource are held.
+    /// Returns until when events of any resource are held.
     fn last_held(&self) -> Option<Instant> {
         self.held_until.max(self.held_kinds.values().max().copied())
     }
 }
 
 impl Process {
-    /// A client whose traffic goes through here.
+    /// Returns a client whose traffic passes through this network.
     pub(crate) fn client(&self, inner: Client) -> Client {
         let namespace = inner.default_namespace().to_owned();
         Client::new(Faulty { inner, process: self.clone() }, namespace)
@@ -121,29 +121,29 @@ impl Process {
         Actor::Operator(self.0.start)
     }
 
-    /// Cuts all connections for good: the process is dead.
+    /// Cuts all connections permanently: the process is dead.
     pub(crate) fn kill(&self) {
         self.0.dead.send_replace(true);
     }
 
-    /// Waits until the process is to die.
+    /// Waits until the process is killed.
     pub(crate) async fn dead(&self) {
         let mut dead = self.0.dead.subscribe();
-        // The sender lives in this process.
+        // The sender is part of this process, so it is never dropped first.
         let _ = dead.wait_for(|dead| *dead).await;
     }
 
-    /// Holds all watch events back until [`Process::expire_watches`].
+    /// Holds all watch events until [`Process::expire_watches`].
     pub(crate) fn silence_watches(&self) {
         self.0.watches.send_modify(|watches| watches.silent = true);
     }
 
-    /// Has the time of a program counted as this process's.
+    /// Starts to measure the CPU time of a program as this process's.
     pub(crate) fn is_program(&self, pid: u32, helper: Option<Helper>) {
         *self.clock() = ProgramClock::of(pid, helper);
     }
 
-    /// How long a program worked so far, or would have on a machine of its own.
+    /// Returns how long a program was runnable so far.
     pub(crate) fn busy(&self) -> Duration {
         self.clock().busy()
     }
@@ -156,12 +156,12 @@ impl Process {
         self.0.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The watches that are open.
+    /// Returns the open watches.
     pub(crate) fn open_watches(&self) -> BTreeSet<String> {
         self.activity().streams.keys().cloned().collect()
     }
 
-    /// Since when the process waits for events: not while it has requests under way or watches still to open.
+    /// Returns since when the process is idle, without requests in flight or watches left to open.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let activity = self.activity();
         let is_late = activity.since.elapsed() >= self.0.network.0.config.timing.startup;
@@ -174,14 +174,14 @@ impl Process {
         Some(activity.since.max(held).max(*self.0.cut_off_until.borrow()))
     }
 
-    /// Notes that the open watches will be opened again.
+    /// Marks the open watches as expected to be reopened.
     fn await_watches(&self) {
         let mut activity = self.activity();
         activity.awaited = activity.streams.keys().cloned().collect();
         activity.since = Instant::now();
     }
 
-    /// Ends all watches, whose versions are then too old.
+    /// Ends all watches and expires their resourceVersions.
     pub(crate) fn expire_watches(&self) {
         self.await_watches();
         self.0.watches.send_modify(|watches| {
@@ -208,7 +208,7 @@ impl Process {
         });
     }
 
-    /// Waits as long as the process can't reach the API server: for ever if it is dead.
+    /// Waits while the process can't reach the API server: forever if it is dead.
     pub(super) async fn reach(&self) {
         loop {
             if *self.0.dead.borrow() {

@@ -1,5 +1,7 @@
-//! Where runs part from the fault-free one. A crash ends the operator's process, so that what comes after it follows from the
-//! state of the cluster alone: runs with a crash go on from there, and do not make what came before once more.
+//! Checkpoints of the fault-free run, from which runs with a crash continue.
+//!
+//! A crash ends the operator's process, so what follows depends only on the state of the cluster: a run with a crash starts from
+//! the checkpoint at the crash instead of repeating everything before it.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +18,7 @@ use crate::{
     timeline::{Actor, Entry},
 };
 
-/// Checkpoints of one run at most: each takes as much memory as the keys of a cluster's objects.
+/// Maximum number of checkpoints of a run; each takes as much memory as the keys of all objects.
 const LIMIT: usize = 500;
 
 /// The number of a write, and whether it is committed.
@@ -25,22 +27,22 @@ type Place = (u32, bool);
 /// Takes a checkpoint around each write of a fault-free run.
 pub(crate) struct Recorder {
     cluster: Cluster,
-    /// The step whose end is awaited. Nothing is recorded while users act.
+    /// The step whose end is awaited; `None` while users act, when nothing is recorded.
     step: Mutex<Option<u32>>,
     points: Mutex<BTreeMap<Place, CrashPoint>>,
-    /// The ends of steps.
+    /// The crash points at rest, by step.
     rests: Mutex<BTreeMap<u32, CrashPoint>>,
-    /// Held by the write that is recorded: another one waits for its turn.
+    /// Serializes writes while they are recorded.
     pub(super) turn: tokio::sync::Mutex<()>,
 }
 
-/// A moment at which the operator may die.
+/// A point of the run at which the operator may crash.
 #[derive(Debug, Clone)]
 pub(crate) struct CrashPoint {
     pub(crate) cluster: Checkpoint,
-    /// The step whose end was awaited, or has come.
+    /// The step whose end was awaited, or that just ended.
     pub(crate) step: u32,
-    /// The write that is under way, and what the timeline says of it. None at rest.
+    /// The write in flight and its timeline text; `None` at rest.
     write: Option<(Write, String)>,
     elapsed: Duration,
     revision: u64,
@@ -53,13 +55,13 @@ pub(crate) struct CrashPoint {
 }
 
 impl CrashPoint {
-    /// Whether the step is over, and nothing is under way.
+    /// Whether the step is over and nothing is in flight.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.write.is_none()
     }
 }
 
-/// The crash points of a fault-free run, and what passed in it.
+/// The crash points of a fault-free run, with its writes and timeline.
 #[derive(Debug)]
 pub(crate) struct CrashPoints {
     points: BTreeMap<Place, CrashPoint>,
@@ -84,7 +86,7 @@ impl Recorder {
 }
 
 impl CrashPoints {
-    /// Where a plan parts from the fault-free run of the same seed: at its first fault, if the operator dies of that.
+    /// Returns where a plan diverges from the fault-free run: at its first fault, if that is a crash.
     pub(crate) fn of(&self, plan: &Plan) -> Option<&CrashPoint> {
         if let [Fault::Restart(step)] = plan.faults.as_slice() {
             return self.rests.get(step);
@@ -97,14 +99,14 @@ impl CrashPoints {
 }
 
 impl Network {
-    /// Says the step whose end is awaited from now on.
+    /// Sets the step whose end is awaited from now on.
     pub(crate) fn awaits(&self, step: Option<u32>) {
         if let Some(recorder) = &self.0.config.recorder {
             *recorder.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
         }
     }
 
-    /// Notes what the operator's death at this moment would leave, if that is wanted and no time passes until it is known.
+    /// Records a crash point at a write, if enabled and if the cluster settles without time passing.
     pub(super) async fn record(&self, write: &Write, text: &str, is_committed: bool) {
         let Some(recorder) = &self.0.config.recorder else { return };
         let step = *recorder.step.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +120,7 @@ impl Network {
         }
     }
 
-    /// Notes what the operator's death at the end of a step would leave, if that is wanted.
+    /// Records a crash point at the end of a step, if recording is enabled.
     pub(crate) async fn record_rest(&self, step: u32) {
         let Some(recorder) = &self.0.config.recorder else { return };
         if let Some(point) = self.crash_point(recorder, step, None).await {
@@ -126,7 +128,7 @@ impl Network {
         }
     }
 
-    /// This moment, unless time passes until the cluster has dealt with what was written.
+    /// Returns a crash point at this moment; `None` if time passes until the cluster has settled.
     async fn crash_point(
         &self,
         recorder: &Recorder,
@@ -155,7 +157,7 @@ impl Network {
         })
     }
 
-    /// The crash points of a run that was recorded.
+    /// Returns the crash points of a recorded run.
     pub(crate) fn crash_points(&self) -> Option<CrashPoints> {
         let recorder = self.0.config.recorder.as_ref()?;
         let state = self.lock();
@@ -167,7 +169,7 @@ impl Network {
         })
     }
 
-    /// The traffic of a run that goes on where the operator has died.
+    /// Creates the network of a run that continues from a crash point.
     pub(crate) fn after_crash(config: Config, points: &CrashPoints, point: &CrashPoint) -> Self {
         let under_way = point.write.as_ref();
         let counted = under_way.map_or(point.writes, |(write, _)| write.number as usize - 1);
@@ -192,13 +194,13 @@ impl Network {
         network
     }
 
-    /// The fault that the plan has for a write, and its place in the plan.
+    /// Returns the plan's fault for a write, with its index in the plan.
     pub(super) fn fault_at(&self, number: u32) -> Option<(usize, &Fault)> {
         let faults = self.0.config.faults.iter().enumerate();
         faults.into_iter().find(|(_, fault)| fault.at_write() == Some(number))
     }
 
-    /// Notes that the operator dies around a write, and what that means for its next start.
+    /// Records the operator's crash around a write, and what its next start will see.
     pub(super) fn crash(&self, text: &str, fault: &Fault, write: &Write, start: u32, revision: u64) {
         let when = match fault {
             Fault::CrashBefore(_) => "crashes before it is sent",

@@ -1,4 +1,4 @@
-//! Refusals that last for a while: a quota that is used up, and an admission webhook that denies.
+//! Rejections that last for a while: an exhausted quota and a denying admission webhook.
 
 use http::{Request, StatusCode, Uri};
 use kube::{Client, client::Body};
@@ -11,11 +11,11 @@ use crate::{
     target::Target,
 };
 
-/// The name of the quota and of the webhook that refuse.
+/// Names of the quota and the webhook in error messages.
 const QUOTA: &str = "simulation";
 const WEBHOOK: &str = "policy.simulation.steersman.dev";
 
-/// A kind of writes that are refused until a moment.
+/// Writes that are rejected until a point in time.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
     group_resource: String,
@@ -31,7 +31,7 @@ enum Reason {
 }
 
 impl Process {
-    /// Begins to refuse writes like this one, if that is the fault.
+    /// Starts to reject writes like this one, if the fault requires it.
     pub(super) fn begin_refusal(&self, fault: Option<&Fault>, target: &Target) {
         let reason = match fault {
             Some(Fault::Quota(_)) => Reason::Quota,
@@ -47,7 +47,7 @@ impl Process {
         });
     }
 
-    /// The answer to a write that is refused, and why it is.
+    /// Returns the response to a rejected write, and the reason.
     pub(super) async fn refused(
         &self,
         inner: &Client,
@@ -93,15 +93,15 @@ impl Process {
     }
 }
 
-/// Whether a write makes an object.
+/// Whether a write creates an object.
 enum Creation {
     No,
     Yes,
-    /// It does unless a read of this path finds something.
+    /// It does unless a GET of this path finds an object.
     UnlessFound(Uri),
 }
 
-/// Whether a write makes an object: quotas count those.
+/// Whether a write creates an object, which quotas count.
 fn creation(request: &Request<Body>, target: &Target) -> Creation {
     match verb(request.method(), request.headers()) {
         _ if target.subresource.is_some() => Creation::No,

@@ -1,4 +1,4 @@
-//! What an operator demands of an object: the body that it creates or applies it with, and what its patches set from then on.
+//! The desired state that an operator sent for an object: its create or apply, plus later patches.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -9,10 +9,10 @@ use steersman_api::protobuf;
 
 use crate::{query::verb, target::Target};
 
-/// Patches whose body says what becomes of each field in it.
+/// Patch types whose body contains the new values of fields.
 const MERGED: [&str; 2] = ["application/merge-patch+json", "application/strategic-merge-patch+json"];
 
-/// What an operator has demanded of an object. It is read when it is asked for, since few are.
+/// The desired state that an operator sent for an object. It is parsed lazily, since few are used.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     /// The body of the last create or apply.
@@ -21,18 +21,19 @@ pub(crate) struct Sent {
     patches: Vec<Bytes>,
 }
 
-/// What a request demands of an object.
+/// The desired state in a request.
 #[derive(Debug)]
 pub(crate) enum Demand {
-    /// All that the operator wants of it.
+    /// The whole desired state.
     Whole(Bytes),
-    /// The fields that it has.
+    /// The fields in a patch.
     Patch(Bytes),
 }
 
 impl Demand {
-    /// What a request by which an operator says what an object is to be demands, with the key of the object. Updates say that of
-    /// fields that were only read as well, so that they are no demand.
+    /// Extracts the desired state from a create, apply or patch, with the object's key.
+    ///
+    /// Updates do not count: they also contain fields that the operator only read.
     pub(super) async fn of(
         request: &mut Request<Body>,
         target: &Target,
@@ -58,8 +59,9 @@ impl Demand {
 }
 
 impl Sent {
-    /// What is demanded of an object after another demand. A patch of an object that the operator did not make says nothing of what it
-    /// is to be.
+    /// Combines the previous desired state with a new request's.
+    ///
+    /// A patch counts only for an object that the operator created or applied.
     pub(super) fn and(before: Option<Self>, demand: Demand) -> Option<Self> {
         match demand {
             Demand::Whole(whole) => Some(Self { whole, patches: Vec::new() }),
@@ -73,7 +75,7 @@ impl Sent {
         }
     }
 
-    /// The object, or null if it can't be read.
+    /// Returns the desired object; null if it can't be parsed.
     pub(crate) fn object(&self) -> Value {
         let mut object = parse(&self.whole);
         self.patches.iter().for_each(|patch| merge(&mut object, parse(patch)));
@@ -85,7 +87,7 @@ fn parse(body: &[u8]) -> Value {
     serde_json::from_slice(body).ok().or_else(|| protobuf::decode(body).ok()).unwrap_or_default()
 }
 
-/// Puts the fields of a patch over those of an object. A list is that of the patch, which may be a part of what the object has then.
+/// Merges a patch into an object. Lists are replaced, and may then be only a part of the live list.
 fn merge(object: &mut Value, patch: Value) {
     match (object, patch) {
         (Value::Object(fields), Value::Object(patch)) => {
@@ -130,7 +132,7 @@ mod tests {
             let request = Request::builder().method(method).header(header::CONTENT_TYPE, form);
             let mut request = request.body(Body::from(b"{}".to_vec())).unwrap();
             let demand = Demand::of(&mut request, &target).await.unwrap();
-            // The body is still there for the API server.
+            // The body is still available to the API server.
             let body =
                 std::mem::replace(request.body_mut(), Body::empty()).collect().await.unwrap().to_bytes();
             assert_eq!(body, "{}");

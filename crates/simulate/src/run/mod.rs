@@ -38,57 +38,58 @@ use crate::{
     user,
 };
 
-/// The seed of the cluster that runs start from.
+/// The seed of the prepared cluster that runs start from.
 const PREPARED: u64 = 1;
 
-/// Requests after which a fault-free run is given up.
+/// Number of requests after which a fault-free run is abandoned.
 pub(crate) const REQUEST_LIMIT: u64 = 5_000;
 
 type Prepare = dyn Fn(Client) -> BoxFuture<'static, Result<Operator, BoxError>> + Send + Sync;
 type Program = dyn Fn(Client) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync;
 
-/// What is simulated.
+/// The simulated operator.
 #[derive(Clone)]
 pub(crate) enum Subject {
-    /// An operator on the runtime, with what it declares.
+    /// An operator on the runtime, with its declarations.
     Operator(Arc<dyn Fn() -> Operator + Send + Sync>),
-    /// An operator on the runtime that needs a client to be described.
+    /// An operator on the runtime whose construction requires a client.
     Prepared(Arc<Prepare>),
-    /// Any program that takes a client.
+    /// Any async function that takes a client.
     Program(Arc<Program>),
-    /// A program outside of this process.
+    /// An external program.
     Command(Arc<Command>),
 }
 
-/// How runs are made.
+/// The settings of runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) timing: Timing,
     pub(crate) replicas: u32,
     pub(crate) account: Option<(String, String)>,
     pub(crate) workloads: bool,
-    /// How long pods run that are meant to end, if it is not the cluster's own choice.
+    /// Run time of pods that complete, such as those of Jobs. Default: the cluster's.
     pub(crate) pod_run_time: Option<Duration>,
-    /// Kinds, all of them if there is none, and JSON pointers to fields in them that others may change.
+    /// Fields that other clients may change, as kind (`None` for all kinds) and JSON pointer.
     pub(crate) allowed_edits: Vec<(Option<String>, String)>,
-    /// Where runs of this seed go on if the operator dies, if that is known.
+    /// The fault-free run of this seed, from which runs with a crash continue, if it is known.
     pub(crate) crash_points: Option<Arc<Past>>,
-    /// Requests after which a run is given up.
+    /// Number of requests after which a run is abandoned.
     pub(crate) requests: u64,
-    /// Watches that a program opens when it starts, if that is known.
+    /// Watches that a program opens when it starts, if known.
     pub(crate) usual_watches: BTreeSet<String>,
-    /// Kinds of faults that a fault-free run says the places of.
+    /// Fault kinds for which a fault-free run collects the possible places.
     pub(crate) tried: BTreeSet<&'static str>,
-    /// What each step ends with, if that is known.
+    /// The expected state after each step, if known.
     pub(crate) expected: Option<Arc<Baseline>>,
-    /// Steps after which the operator is restarted at rest in a run of its own: one that was restarted before, and has come to the
-    /// same state, would do the same.
+    /// Steps after which a separate run restarts the operator at rest.
+    ///
+    /// A run that crashed earlier and reached the same state would continue identically, so it can end there.
     pub(crate) restarted_after: Arc<BTreeSet<u32>>,
     pub(crate) interrupt: Interrupt,
 }
 
 impl Settings {
-    /// The cluster of a run, described.
+    /// Returns the builder of a run's cluster.
     fn cluster(&self) -> Builder {
         let builder = Cluster::builder().workloads(self.workloads);
         match self.pod_run_time {
@@ -98,12 +99,12 @@ impl Settings {
     }
 }
 
-/// Ends a simulation early. Cheap to clone.
+/// A handle that ends a simulation early. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Ends the simulation that has this: processes of the operator are killed, and no run is begun.
+    /// Ends the simulation: the operator's processes are killed, and no further run is started.
     pub fn raise(&self) {
         self.0.store(true, SeqCst);
     }
@@ -115,61 +116,61 @@ impl Interrupt {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// Objects after the start and after each step. None where a fault leaves a step no time.
+    /// Objects after the start and after each step; `None` where a fault gives a step no time to settle.
     pub(crate) states: Vec<Option<Arc<Objects>>>,
     /// The revisions of these states.
     pub(crate) rested_at: Vec<u64>,
-    /// Whether the run ended after these states, as what follows is known from another run.
+    /// Whether the run ended early after these states, as the rest is known from another run.
     pub(crate) ends_early: bool,
     pub(crate) changes: Vec<Change>,
     /// Keys of objects that the operator created.
     pub(crate) made: BTreeSet<String>,
     /// What the operator changed after a restart at rest.
     pub(crate) at_restart: Vec<String>,
-    /// Faults at rest that something was there for, of a run without faults.
+    /// Faults at rest that had a target, collected in a fault-free run.
     pub(crate) possible: BTreeSet<Fault>,
     pub(crate) traffic: Traffic,
     pub(crate) panics: Vec<String>,
     pub(crate) exits: Vec<String>,
-    /// Why the run was given up.
+    /// Why the run was abandoned.
     pub(crate) trouble: Option<String>,
     pub(crate) timeline: Vec<Entry>,
     pub(crate) hash: String,
-    /// What runs with a crash go on from, of a fault-free run.
+    /// For a fault-free run, what runs with a crash continue from.
     pub(crate) past: Option<Arc<Past>>,
-    /// What a program wrote last.
+    /// The last lines of a program's output.
     pub(crate) log: Vec<String>,
     /// Watches that were open when the operator had started.
     pub(crate) watches: BTreeSet<String>,
     pub(crate) properties: Vec<Trial>,
-    /// The longest time without a change in the middle of a step.
+    /// The longest time without a change within a step.
     pub(crate) longest_pause: Duration,
 }
 
-/// Where in a step a run goes on.
+/// Where in a step a run continues.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// What the user did has not come to its end.
+    /// The step has not settled yet.
     Step,
-    /// Nothing happens any more.
+    /// The step has settled.
     Rest,
 }
 
-/// What is done in a run.
+/// The course of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Course {
     /// The scenario.
     Scenario,
-    /// The scenario with slower answers.
+    /// The scenario with slower responses.
     SlowScenario,
-    /// What the scenario applies first, and then each property of it changed and changed back.
+    /// The scenario's first objects, with each of their properties changed and reverted.
     Properties,
 }
 
-/// Makes a run on this thread, in virtual time unless the operator is a program outside.
+/// Executes a run on this thread, in virtual time unless the operator is an external program.
 pub(crate) fn execute(
     subject: &Subject,
     scenario: &Scenario,
@@ -178,7 +179,7 @@ pub(crate) fn execute(
     plan: &Plan,
     course: Course,
 ) -> Result<Outcome, Error> {
-    // Some libraries draw their jitter from the thread's generator.
+    // Some libraries draw jitter from the thread's random generator.
     fastrand::seed(plan.seed);
     panics::record();
     let runtime = runtime(settings)?;
@@ -205,8 +206,9 @@ pub(crate) fn execute(
     })
 }
 
-/// Makes the cluster on this thread that all runs start from: with what is given and what the operator declares.
-/// It is the same for every seed, so that a plan which is replayed alone starts from it as well.
+/// Prepares the cluster that all runs start from, with initial objects and the operator's declarations.
+///
+/// It is the same for every seed, so that a single replayed plan starts from the same state.
 pub(crate) fn prepare(
     subject: &Subject,
     scenario: &Scenario,
@@ -218,7 +220,7 @@ pub(crate) fn prepare(
         if settings.timing.is_real {
             builder = builder.starting_at(jiff::Timestamp::now());
         }
-        // Hours of virtual time pass, and nothing depends on them.
+        // Hours of virtual time pass, and nothing depends on node heartbeats.
         let cluster = builder.heartbeats(false).start().await;
         let cluster = cluster.map_err(|error| setup(&error))?;
         install(&cluster, subject, scenario).await?;
@@ -236,7 +238,7 @@ fn setup(error: &dyn std::fmt::Display) -> Error {
     Error::Setup(error.to_string())
 }
 
-/// What the traffic of a run goes by, recording apart.
+/// Returns the settings of a run's network, without a recorder.
 fn config(cluster: &Cluster, settings: &Settings, plan: &Plan) -> Config {
     Config {
         store: cluster.server().store().clone(),
@@ -248,7 +250,7 @@ fn config(cluster: &Cluster, settings: &Settings, plan: &Plan) -> Config {
     }
 }
 
-/// Makes what is there before the operator starts.
+/// Creates the objects that exist before the operator starts.
 async fn install(cluster: &Cluster, subject: &Subject, scenario: &Scenario) -> Result<(), Error> {
     cluster.settled().await;
     let env = TestEnv::on(cluster.clone());
@@ -279,9 +281,9 @@ struct Run<'a> {
     states: Vec<Option<Arc<Objects>>>,
     /// The revisions of these states.
     rested_at: Vec<u64>,
-    /// Whether what follows is known, and was left out.
+    /// Whether the rest of the run is known and was skipped.
     ends_early: bool,
-    /// Revisions that users made: after the first, up to the second.
+    /// Ranges of revisions that users created: (exclusive, inclusive).
     by_user: Vec<(u64, u64)>,
     at_restart: Vec<String>,
     possible: BTreeSet<Fault>,
@@ -303,7 +305,7 @@ impl<'a> Run<'a> {
         course: Course,
     ) -> Result<Self, Error> {
         let cluster = match settings.timing.is_real {
-            // A program compares times of objects with its own.
+            // A program compares timestamps of objects with its own clock.
             true => prepared.start_at(jiff::Timestamp::now(), plan.seed),
             false => prepared.start(plan.seed),
         };
@@ -313,7 +315,7 @@ impl<'a> Run<'a> {
         if course == Course::SlowScenario {
             config.timing.latency *= 3;
         }
-        // A replica that lives on is more than the cluster's state.
+        // With several replicas, a surviving one has state outside of the cluster.
         let is_recorded = course == Course::Scenario && plan.faults.is_empty() && settings.replicas <= 1;
         if is_recorded && !settings.timing.is_real {
             config.recorder = Some(Arc::new(Recorder::new(cluster.clone())));
@@ -349,7 +351,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts the replicas, or starts them again after they have died.
+    /// Starts the replicas, or restarts them after a crash.
     fn launch(&mut self, subject: &Subject, has_died: bool) -> Result<(), Error> {
         let client = match subject {
             Subject::Operator(make) => self.env.client_for(&make()).map_err(|error| setup(&error))?,
@@ -367,13 +369,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes all steps, with the faults that are not tied to a request.
+    /// Performs all steps, with the faults that are not tied to a request.
     async fn play(&mut self, scenario: &Scenario) -> Result<(), String> {
         self.network.awaits(Some(0));
         self.go_on(scenario, 0, Place::Step).await
     }
 
-    /// Takes the steps after one that was taken: 0 is the start.
+    /// Continues after a completed step; step 0 is the start.
     async fn go_on(&mut self, scenario: &Scenario, taken: u32, from: Place) -> Result<(), String> {
         let mut number = usize::try_from(taken).unwrap_or(usize::MAX);
         match from {
@@ -433,7 +435,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Waits until a step is over, unless the operator stays dead until the next one.
+    /// Waits until a step is over, unless the operator is down until the next one.
     async fn end_step(&mut self, scenario: &Scenario, at: u32) -> Result<(), String> {
         self.settle(Some(at)).await?;
         if at == 0 {
@@ -450,13 +452,13 @@ impl<'a> Run<'a> {
         self.rest(at).await
     }
 
-    /// Notes that a step had no time to come to its end.
+    /// Records that a step had no time to settle.
     fn skip_state(&mut self) {
         self.states.push(None);
         self.rested_at.push(self.cluster.server().store().latest());
     }
 
-    /// Applies what the scenario applies first, and changes one property after the other, and back.
+    /// Applies the scenario's first objects, then changes and reverts each of their properties.
     async fn change_properties(&mut self, scenario: &Scenario) -> Result<(), String> {
         self.settle(None).await?;
         let applied = scenario.steps.iter().take_while(|step| matches!(step, Step::Apply(_)));
@@ -498,7 +500,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The tables of the cluster, which change with what it serves alone.
+    /// Returns the cluster's tables, which change only with the served resources.
     fn tables(&self) -> Arc<Tables> {
         let catalog = self.cluster.server().catalog();
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
@@ -514,7 +516,7 @@ impl<'a> Run<'a> {
         objects
     }
 
-    /// Starts an operator that was to stay dead, and again if it dies while it catches up, until it lives.
+    /// Restarts an operator that was down, repeatedly if it crashes while it catches up.
     async fn recover(&mut self, at: u32) -> Result<(), String> {
         while self.network.stays_dead() {
             self.network.revive();
@@ -531,7 +533,7 @@ impl<'a> Run<'a> {
         taken
     }
 
-    /// Whether a step makes an object anew that is still being deleted: users wait until it is gone.
+    /// Whether a step recreates an object that is still being deleted: users wait until it is gone.
     fn waits_for_deletion(&self, step: &Step) -> bool {
         let Step::Apply(objects) = step else { return false };
         let live = self.objects();

@@ -1,4 +1,4 @@
-//! What runs with a crash have in common with the fault-free run, which is all before the operator dies.
+//! Continues runs with a crash from the fault-free run, which they share up to the crash.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     oracle::Objects,
 };
 
-/// The fault-free run, as far as those with a crash go on from it.
+/// The parts of the fault-free run that runs with a crash continue from.
 #[derive(Debug)]
 pub(crate) struct Past {
     seed: u64,
@@ -35,14 +35,14 @@ impl Past {
         }
     }
 
-    /// Where the run of a plan goes on, if it is like this one until the operator dies.
+    /// Returns where a plan's run continues, if it equals the fault-free run up to a crash.
     pub(crate) fn crash_point(&self, plan: &Plan) -> Option<&CrashPoint> {
         self.points.of(plan).filter(|_| plan.seed == self.seed)
     }
 }
 
 impl<'a> Run<'a> {
-    /// Goes on where the operator has died.
+    /// Creates a run that continues at a crash point.
     pub(super) fn after_crash(
         subject: &Subject,
         settings: &'a Settings,
@@ -53,7 +53,7 @@ impl<'a> Run<'a> {
         let cluster = point.cluster.start(plan.seed).map_err(|error| setup(&error))?;
         let network = Network::after_crash(config(&cluster, settings, plan), &past.points, point);
         let mut run = Self::new(cluster, network, settings, plan);
-        // Each step so far has left a state, and is one change by the user.
+        // Each step so far has a state and one change by the user.
         let steps = usize::try_from(point.step).unwrap_or(usize::MAX);
         run.origin = past.origin;
         run.states = past.states.iter().take(steps).cloned().collect();
@@ -64,12 +64,14 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// Whether all that follows from step `taken` on is known: the operator died last, and the state has become that of the
-    /// fault-free run, after which it is restarted in another run.
+    /// Whether the rest of the run from step `taken` on is known, so that it can end early.
+    ///
+    /// It is if the last fault was a crash, the state equals that of the fault-free run, and another run restarts the
+    /// operator there.
     pub(super) fn is_known_from(&self, taken: usize) -> bool {
         let Ok(taken) = u32::try_from(taken) else { return false };
         let died = self.plan.faults.last().is_some_and(|fault| fault.kills().is_some());
-        // Clocks and definitions are no part of the state.
+        // Clocks and definitions are not part of the compared state.
         let is_state_all = self.plan.faults.iter().all(|fault| fault.at_write().is_some());
         if !died
             || !is_state_all

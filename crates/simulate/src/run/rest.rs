@@ -1,4 +1,4 @@
-//! Faults while nothing happens: restarts, what others do to the operator's objects, and what becomes of the cluster.
+//! Injects faults at rest: restarts, changes by other clients, and failures of the cluster.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use super::Run;
 use crate::{definition, edit, fault::Fault, network::Process, oracle::Objects, timeline::Actor, user};
 
-/// By how much the clock jumps.
+/// Size of a clock jump.
 const JUMP: Duration = Duration::from_secs(3600);
-/// Annotations by which containers of a pod crash, and a node is lost.
+/// Annotations that make a pod's containers crash, or a node fail.
 const FAIL: &str = "cluster.steersman.dev/fail";
 const LOST: &str = "cluster.steersman.dev/lost";
 
 impl Run<'_> {
-    /// Injects the faults that wait for a moment at which nothing happens, and notes the state after them.
+    /// Injects the faults at rest after a step, and records the state after them.
     pub(super) async fn rest(&mut self, at: u32) -> Result<(), String> {
         let plan = self.plan;
         for fault in plan.faults.iter().filter(|fault| fault.at_rest() == Some(at)) {
@@ -27,10 +27,10 @@ impl Run<'_> {
                 (self.revision(), self.network.counts().1, self.network.faults());
             if self.inject(fault).await {
                 self.settle(Some(at)).await?;
-                // One that died over this has no other step to wait for.
+                // An operator that crashed meanwhile has no further step to wait for.
                 self.recover(at).await?;
             }
-            // An operator that is refused a read as it starts may tell of it.
+            // An operator whose read fails at startup may report that in a write.
             let is_alone = self.network.faults() == faults + 1;
             if matches!(fault, Fault::Restart(_)) && is_alone && self.network.counts().1 > writes {
                 let changes = self.tables().changes(&self.cluster, revision);
@@ -53,7 +53,7 @@ impl Run<'_> {
         self.cluster.server().store().latest()
     }
 
-    /// Injects a fault, if there is something that it can happen to.
+    /// Injects a fault, and returns whether it had a target.
     async fn inject(&mut self, fault: &Fault) -> bool {
         match fault {
             Fault::Restart(_) => {
@@ -115,8 +115,9 @@ impl Run<'_> {
         true
     }
 
-    /// The faults at rest that something is there for, of the kinds that are to be tried. Which objects are the operator's is known
-    /// when the run is over.
+    /// Returns the faults at rest that have a target, of the kinds to try.
+    ///
+    /// They include all objects: which of them are the operator's is only known when the run is over.
     async fn possible(&self, at: u32, objects: &Objects) -> Vec<Fault> {
         let is_tried = |kind: &str| self.settings.tried.contains(kind);
         let mut possible = vec![Fault::Restart(at), Fault::ClockJump(at)];
@@ -138,7 +139,7 @@ impl Run<'_> {
         possible
     }
 
-    /// The first edit of an object that the API server accepts.
+    /// Returns the first edit of an object that the API server accepts.
     async fn edit_of(&self, key: &str, live: &Value) -> Option<edit::Edit> {
         let sent = self.network.sent(key)?.object();
         let is_allowed = |edit: &edit::Edit| {
@@ -154,7 +155,7 @@ impl Run<'_> {
         None
     }
 
-    /// Pods whose containers run until they are stopped, and are started again when they end.
+    /// Returns the running pods with restartPolicy Always.
     async fn running_pods(&self) -> Vec<DynamicObject> {
         if !self.settings.workloads {
             return Vec::new();
@@ -186,7 +187,9 @@ impl Run<'_> {
         nodes.items.into_iter().find_map(|node| node.metadata.name)
     }
 
-    /// The definitions of objects that are there, unless they need a webhook to be converted, which is not served.
+    /// Returns the definitions of existing objects, except those with a conversion webhook.
+    ///
+    /// The operator's webhooks are not served.
     fn definitions_in_use(&self, objects: &Objects) -> Vec<Value> {
         let is_used = |definition: &Value| {
             let resource = format!("{}/", definition["metadata"]["name"].as_str().unwrap_or_default());
@@ -197,13 +200,13 @@ impl Run<'_> {
         definitions
     }
 
-    /// Adds a version to a definition, as the one that is stored.
+    /// Adds a version to a definition and makes it the storage version.
     async fn add_version(&mut self, definition: &Value) {
         let Some(name) = definition["metadata"]["name"].as_str() else { return };
         let Some(versions) = definition::with_next_version(&definition["spec"]["versions"]) else { return };
         let key = format!("customresourcedefinitions.apiextensions.k8s.io/{name}");
         user::patch_key(&self.cluster, &key, &json!({"spec": {"versions": versions}})).await;
-        // It is the simulation's doing, and no state that the operator has to answer for.
+        // The change is the simulation's, so the operator is not judged by it.
         self.redefined.insert(key);
     }
 }
@@ -211,7 +214,7 @@ impl Run<'_> {
 /// Sets an annotation of an object, or removes it.
 async fn annotate(api: &Api<DynamicObject>, object: &str, name: &str, value: Option<&str>) {
     let patch = Patch::Merge(json!({"metadata": {"annotations": {name: value}}}));
-    // It may be gone by now.
+    // It may be deleted by now.
     let _ = api.patch(object, &PatchParams::default(), &patch).await;
 }
 

@@ -1,4 +1,4 @@
-//! How plans are tried, and what fails is made smaller.
+//! Tries plans, and shrinks those that fail.
 
 use std::{
     sync::{
@@ -17,11 +17,11 @@ use crate::{
     run::{Course, Outcome},
 };
 
-/// Distinct failures that are kept with their timelines.
+/// Maximum number of distinct failures kept with their timelines.
 const KEPT: usize = 10;
 
 impl Simulation {
-    /// Makes the runs of all plans, several at a time. A replay is shown as it is, and not shrunk.
+    /// Executes the runs of all plans, several concurrently. A replayed plan is not shrunk.
     pub(super) fn explore(
         &self,
         baseline: &Baseline,
@@ -32,7 +32,7 @@ impl Simulation {
     ) -> Result<Vec<Recovery>, Error> {
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(self.stop_early && report.failed > 0));
         let results = Mutex::new(Vec::new());
-        // What an earlier call tried counts on.
+        // Counts continue from an earlier call.
         let (tried_before, failed_before) = (report.runs, report.failed);
         let failures = AtomicUsize::new(failed_before);
         let is_over = || {
@@ -49,7 +49,7 @@ impl Simulation {
                     break;
                 }
                 let failed = !matches!(&judged, Ok(tried) if tried.findings.is_empty());
-                // Timelines are many, and only those of failures are shown.
+                // There are many timelines, and only those of failures are shown.
                 let kept = judged.map(|tried| {
                     let coverage = Coverage::of(plan, &tried.outcome);
                     let recovery = self.pairs.then(|| Recovery::of(plan, &tried.outcome, baseline)).flatten();
@@ -102,7 +102,7 @@ impl Simulation {
         Ok(recoveries)
     }
 
-    /// Makes the run of a plan and judges it. That of a program counts as failed if it fails twice.
+    /// Executes and judges a plan's run. A program's run counts as failed if it fails twice.
     fn try_plan(&self, baseline: &Baseline, plan: &Plan) -> Result<Judged, Error> {
         let judge = || {
             let outcome = self.execute(plan, Course::Scenario, baseline.request_limit())?;
@@ -118,7 +118,7 @@ impl Simulation {
         Ok(Judged { was_alone, ..again })
     }
 
-    /// Leaves out faults without which the run fails as well.
+    /// Shrinks a plan: removes faults without which the run still fails.
     fn shrink(&self, baseline: &Baseline, mut plan: Plan, mut tried: Judged) -> Result<Failure, Error> {
         let mut index = 0;
         while plan.faults.len() > 1 && index < plan.faults.len() {
@@ -136,10 +136,10 @@ impl Simulation {
     }
 }
 
-/// A run, and what it is to blame for.
+/// A run and its findings.
 struct Judged {
     outcome: Outcome,
     findings: Vec<Finding>,
-    /// Whether a first run of the plan failed and the second did not.
+    /// Whether the plan's first run failed and the second one did not.
     was_alone: bool,
 }

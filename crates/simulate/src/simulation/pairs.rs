@@ -1,4 +1,4 @@
-//! Pairs of crashes that the traces of single ones suggest: the operator dies again at the first write of its recovery.
+//! Plans pairs of crashes from runs with one crash: a second crash at the first write of the recovery.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,19 @@ use crate::{
     run::Outcome,
 };
 
-/// Pairs for each write of the fault-free run, at most.
+/// Maximum number of pairs per write of the fault-free run.
 const PAIRS_PER_WRITE: usize = 2;
 
-/// A write and the state that it is made in. A crash after it leads to the same, whatever the operator did before: the process
-/// that follows knows nothing but the state.
+/// A write and the state in which it is made.
+///
+/// A crash after it always has the same result, since the next process knows only the state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment {
     write: String,
     state: [u8; 32],
 }
 
-/// Crashes after a write.
+/// Returns the crash faults after a write.
 fn crashes(at: u32) -> [Fault; 2] {
     [Fault::CrashAfter(at), Fault::StaleRestart(at)]
 }
@@ -36,17 +37,17 @@ pub(super) struct Recovery {
     moment: Moment,
 }
 
-/// Pairs of crashes.
+/// The planned pairs of crashes.
 pub(super) struct Pairs {
     pub(super) plans: Vec<Plan>,
-    /// Pairs that lead to states which a crash has shown.
+    /// Number of pairs skipped because a crash already showed the resulting state.
     pub(super) equivalent: usize,
-    /// Pairs beyond the limit.
+    /// Number of pairs beyond the limit.
     pub(super) left_out: usize,
 }
 
 impl Moment {
-    /// The moment of a write, numbered from 1 on, if it changed something.
+    /// Returns the moment of a write, numbered from 1, if it changed something.
     fn of(outcome: &Outcome, baseline: &Baseline, number: u32) -> Option<Self> {
         let write = outcome.traffic.writes.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
         let (before, after) = write.revisions;
@@ -69,7 +70,7 @@ impl Moment {
 }
 
 impl Recovery {
-    /// The first write after the restart, in a run with nothing but a crash after a write.
+    /// Returns the first write after the restart, in a run with a single crash after a write.
     pub(super) fn of(plan: &Plan, outcome: &Outcome, baseline: &Baseline) -> Option<Self> {
         let [fault @ (Fault::CrashAfter(crash) | Fault::StaleRestart(crash))] = plan.faults.as_slice() else {
             return None;
@@ -80,8 +81,9 @@ impl Recovery {
 }
 
 impl Simulation {
-    /// Crashes at the first write of each recovery, without those at moments which a crash has shown before, in the fault-free run
-    /// or in another recovery.
+    /// Plans a crash at the first write of each recovery.
+    ///
+    /// Moments already covered by a crash in the fault-free run or in another recovery are skipped.
     pub(super) fn plan_pairs(&self, free: &Outcome, baseline: &Baseline, recoveries: Vec<Recovery>) -> Pairs {
         let writes = u32::try_from(free.traffic.writes.len()).unwrap_or(u32::MAX);
         let moments = (1..=writes).filter_map(|at| Some((at, Moment::of(free, baseline, at)?)));

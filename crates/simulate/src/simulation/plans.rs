@@ -1,4 +1,4 @@
-//! Which plans are tried.
+//! Generates the plans to try.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,16 @@ use crate::{
     run::Outcome,
 };
 
-/// Faults of a random plan at most.
+/// Maximum number of faults of a random plan.
 const COMBINED: usize = 3;
 
 impl Simulation {
-    /// Whether a kind of faults is tried.
+    /// Whether a fault kind is tried.
     pub(super) fn is_tried(&self, kind: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.contains(kind)) && !self.without.contains(kind)
     }
 
-    /// Every crash alone, and then every other fault alone and random combinations.
+    /// Returns the plans of single crashes, and those of other single faults and random combinations.
     pub(super) fn plans(&self, baseline: &Outcome) -> (Vec<Plan>, Vec<Plan>) {
         let mut faults = Vec::new();
         let watched: BTreeSet<&str> =
@@ -25,7 +25,7 @@ impl Simulation {
         for (index, write) in baseline.traffic.writes.iter().enumerate() {
             let at = number(index + 1);
             if write.revisions.0 == write.revisions.1 {
-                // A write that changes nothing: a crash around it is the crash around its neighbours.
+                // The write changes nothing: a crash around it equals a crash around its neighbours.
                 faults.push(Fault::Refused(at, 500));
                 continue;
             }
@@ -66,7 +66,7 @@ impl Simulation {
             };
             match fault {
                 Fault::Restart(_) => true,
-                // What outlives the user's objects is kept on purpose, and has no one to bring it back.
+                // Objects that outlive the user's are kept on purpose, and no operator restores them.
                 _ if !self.scenario.has_objects_in(state.values()) => false,
                 Fault::DeletedOutside(_, key) | Fault::EditedOutside(_, key) => {
                     let is_live =
@@ -80,7 +80,7 @@ impl Simulation {
         faults.retain(|fault| self.is_tried(fault.kind()));
         let (crashes, others): (Vec<&Fault>, Vec<&Fault>) =
             faults.iter().partition(|fault| fault.kills().is_some() || matches!(fault, Fault::LeaseLost(_)));
-        // What finds most comes first: what is not tied to a write.
+        // Faults that are not tied to a write find most, so they are tried first.
         let (at_writes, at_rest): (Vec<&Fault>, Vec<&Fault>) =
             others.into_iter().partition(|fault| fault.at_write().is_some());
         let alone = |fault: &Fault| Plan::new(self.seed, [fault.clone()]);
@@ -101,7 +101,7 @@ impl Simulation {
                     }
                 }
                 combined.sort_by_key(|fault| (fault.at_write(), fault.clone()));
-                // Two faults at one write would hide each other.
+                // Two faults at the same write would hide each other.
                 combined.dedup_by_key(|fault| fault.at_write().ok_or_else(|| fault.clone()));
                 others.push(Plan::new(seed, combined));
             }
@@ -109,8 +109,9 @@ impl Simulation {
         (crashes, others)
     }
 
-    /// The steps after which a plan restarts the operator and does nothing else. Objects that are not compared may differ, and then a
-    /// state does not say what follows from it.
+    /// Returns the steps after which a plan does nothing but restart the operator.
+    ///
+    /// Empty if some objects are not compared: equal states may then continue differently.
     pub(super) fn restarted_after(&self, plans: &[Plan]) -> BTreeSet<u32> {
         if self.settings.timing.is_real || !self.rules.ignored.objects.is_empty() {
             return BTreeSet::new();

@@ -1,18 +1,18 @@
-//! How far a simulation is.
+//! Progress of a simulation.
 
 use std::sync::Arc;
 
-/// How far a simulation is. See [`Simulation::on_progress`](super::Simulation::on_progress).
+/// Progress of a simulation. See [`Simulation::on_progress`](super::Simulation::on_progress).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// The runs without faults have begun, which all others are compared with.
+    /// The fault-free runs, which all others are compared with, have started.
     FaultFree,
     /// A plan was tried.
     Tried {
-        /// Plans tried so far, this one included.
+        /// Plans tried so far, including this one.
         tried: usize,
-        /// Plans known so far: what crashes lead to adds pairs of them.
+        /// Plans known so far; pairs of crashes are added later.
         planned: usize,
         /// Plans whose run failed.
         failed: usize,
@@ -21,7 +21,7 @@ pub enum Progress {
 
 type Tell = dyn Fn(&Progress) + Send + Sync;
 
-/// Who is told of the progress. Cheap to clone.
+/// The progress callback. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Listener(Option<Arc<Tell>>);
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Writes three objects, one after the other, and rests.
+/// Writes three objects, one after the other, then idles.
 async fn program(client: Client) -> Result<(), BoxError> {
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     for name in ["one", "two", "three"] {
@@ -46,7 +46,7 @@ fn a_run_that_goes_on_from_a_crash_is_the_whole_run() {
     for plan in plans {
         assert!(past.crash_point(&plan.parse().unwrap()).is_some(), "{plan}");
         let (one, other) = (execute(&whole, plan), execute(&parted, plan));
-        // Users look at the cluster from the crash on, and so act some milliseconds later.
+        // The cluster is polled from the crash on, so users act some milliseconds later.
         let lines = |outcome: &Outcome| -> Vec<_> {
             let entries = outcome.timeline.iter();
             entries.map(|entry| format!("{} {}@{}", entry.actor, entry.text, entry.revision)).collect()
@@ -87,7 +87,7 @@ fn a_run_ends_where_a_restart_at_rest_goes_on() {
     simulation.settings.expected = Some(Arc::clone(&baseline));
     let restarts = ["1/restart@0", "1/restart@1"].map(|plan| plan.parse().unwrap());
     simulation.settings.restarted_after = Arc::new(simulation.restarted_after(&restarts));
-    // The program writes when it starts, which is before the user's two steps.
+    // The program writes when it starts, before the user's two steps.
     for (plan, states) in [("1/crash-after@2", 1), ("1/dead-after@2", 2), ("1/lost@2", 3), ("1/restart@0", 3)]
     {
         let outcome = execute(&simulation, plan);
@@ -110,7 +110,7 @@ fn an_operator_that_dies_over_a_fault_at_rest_is_started_for_it() {
     assert_eq!(outcome.traffic.used.len(), 3);
 }
 
-/// Tells of a read that fails.
+/// Writes an object if a read fails.
 async fn reader(client: Client) -> Result<(), BoxError> {
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     if maps.get_opt("one").await.is_err() {

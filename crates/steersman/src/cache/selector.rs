@@ -1,8 +1,8 @@
-//! Label selectors as people write them: `app=web,tier in (front,back),!legacy`.
+//! Label selectors in string form: `app=web,tier in (front,back),!legacy`.
 
 use kube::core::{Expression, Selector};
 
-/// Reads a selector in the form that `kubectl --selector` takes. `None`: it is none.
+/// Parses a selector in the syntax of `kubectl --selector`. `None`: it is invalid.
 pub(super) fn parse(text: &str) -> Option<Selector> {
     let mut expressions = Vec::new();
     let mut rest = text.trim();

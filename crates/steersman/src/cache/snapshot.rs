@@ -1,4 +1,4 @@
-//! One object as the cache keeps it: its JSON, without what no reconciler reads.
+//! A cached object: its JSON, without the fields that no reconciler reads.
 //!
 //! Typed objects take several times the memory of their JSON, and reading one costs a few microseconds, so the
 //! cache keeps bytes. An incoming object is copied field by field from the decoder to those bytes: no tree is built.
@@ -19,10 +19,10 @@ use crate::{
     kind::{Key, Kind},
 };
 
-/// What `kubectl apply` notes down for itself. It doubles an object's size and no reconciler reads it.
+/// Annotation that `kubectl apply` keeps for itself. It doubles an object's size and no reconciler reads it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// An object at one moment. Cheap to clone.
+/// State of an object at one resourceVersion. Cheap to clone.
 ///
 /// `metadata.managedFields` and kubectl's last-applied annotation are left out, as are `apiVersion` and `kind`,
 /// which are the same for the whole cache.
@@ -36,10 +36,10 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the metadata alone.
+    /// Parses the metadata only.
     ///
     /// # Errors
-    /// Fails if they are not an object's metadata, which no API server sends.
+    /// Fails if the metadata are malformed, which no API server sends.
     pub fn meta(&self) -> Result<Meta<'_>> {
         let range = self.meta.start as usize..self.meta.end as usize;
         let bytes = self.body.get(range).unwrap_or(b"{}");
@@ -47,10 +47,10 @@ impl Snapshot {
             .map_err(|source| Error::Convert { what: "the metadata of a cached object".into(), source })
     }
 
-    /// Reads the whole object.
+    /// Parses the whole object.
     ///
     /// # Errors
-    /// Fails if the object does not fit the type.
+    /// Fails if the object does not match the type.
     pub fn parse<K: DeserializeOwned>(&self) -> Result<K> {
         serde_json::from_slice(&self.body).map_err(|source| Error::Convert {
             what: self.meta().map_or_else(
@@ -61,7 +61,7 @@ impl Snapshot {
         })
     }
 
-    /// Reads the whole object as one whose kind is only known at run time.
+    /// Parses the whole object as one whose kind is known only at run time.
     ///
     /// # Errors
     /// Fails if it is not an object, which no API server sends.
@@ -72,13 +72,13 @@ impl Snapshot {
         Ok(object)
     }
 
-    /// The object's JSON, as described above.
+    /// Returns the object's JSON, with the omissions described on [`Snapshot`].
     #[must_use]
     pub fn json(&self) -> &[u8] {
         &self.body
     }
 
-    /// The memory it takes.
+    /// Memory use, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.body.len() + size_of::<Self>()
     }
@@ -90,31 +90,31 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// The metadata of a cached object, borrowed from it.
+/// Metadata of a cached object, borrowed from its snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta<'a> {
     /// The object's name.
     #[serde(borrow)]
     pub name: Text<'a>,
-    /// The object's namespace, empty if it has none.
+    /// The object's namespace; empty for cluster-scoped objects.
     #[serde(borrow)]
     pub namespace: Text<'a>,
-    /// The object's identity.
+    /// The object's uid.
     #[serde(borrow)]
     pub uid: Text<'a>,
-    /// The version of this state.
+    /// The resourceVersion of this state.
     #[serde(borrow)]
     pub resource_version: Text<'a>,
-    /// Counts changes of the desired state. Zero for kinds that do not count.
+    /// Counts changes of the desired state. Zero for kinds without a generation.
     pub generation: i64,
-    /// When its deletion was asked for.
+    /// When its deletion was requested.
     #[serde(borrow)]
     pub deletion_timestamp: Option<Text<'a>>,
-    /// What holds its deletion up.
+    /// Finalizers that hold up its deletion.
     #[serde(borrow)]
     pub finalizers: Vec<Text<'a>>,
-    /// Its owners.
+    /// Its owner references.
     #[serde(borrow)]
     pub owner_references: Vec<Owner<'a>>,
     /// Its labels.
@@ -125,7 +125,7 @@ pub struct Meta<'a> {
     pub annotations: BTreeMap<Text<'a>, Text<'a>>,
 }
 
-/// One owner of a cached object.
+/// One owner reference of a cached object.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner<'a> {
@@ -138,10 +138,10 @@ pub struct Owner<'a> {
     /// The owner's name.
     #[serde(borrow)]
     pub name: Text<'a>,
-    /// The owner's identity.
+    /// The owner's uid.
     #[serde(borrow)]
     pub uid: Text<'a>,
-    /// Whether this owner is the one that manages the object.
+    /// Whether this owner is the object's controller.
     pub controller: bool,
 }
 
@@ -177,39 +177,39 @@ impl Meta<'_> {
         Key::new(Some(&self.namespace), &self.name)
     }
 
-    /// Whether its deletion was asked for.
+    /// Whether its deletion was requested.
     #[must_use]
     pub fn deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// The labels, for selectors.
+    /// Returns the labels as owned strings, for selectors.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         self.labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 
-    /// Whether an owner reference names an object by its uid.
+    /// Whether one of the owner references has this uid.
     pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
         !uid.is_empty() && self.owner_references.iter().any(|owner| &*owner.uid == uid)
     }
 
-    /// Whether it carries a finalizer.
+    /// Whether it has a finalizer.
     #[must_use]
     pub fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().any(|finalizer| &**finalizer == name)
     }
 
-    /// The owner that manages the object, if there is one.
+    /// Returns the controller's owner reference, if there is one.
     #[must_use]
     pub fn controller(&self) -> Option<&Owner<'_>> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 }
 
-/// An object as it comes from the API server, on its way into the cache.
+/// An object received from the API server, on its way into the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming {
-    /// The name, the namespace and the version alone, for the watcher.
+    /// Name, namespace and resourceVersion only, for the watcher.
     meta: ObjectMeta,
     body: Vec<u8>,
     range: Range<u32>,
@@ -244,7 +244,7 @@ impl Incoming {
         version(self.meta.resource_version.as_deref().unwrap_or_default())
     }
 
-    /// Takes its final form. `intern` shares equal field sets between objects.
+    /// Converts the object to its cached form. `intern` shares equal field sets between objects.
     pub(crate) fn snapshot(self, manager: &str, mut intern: impl FnMut(Vec<u8>) -> Arc<[u8]>) -> Snapshot {
         let version = self.version();
         let mut managed = Vec::new();
@@ -264,7 +264,8 @@ impl Incoming {
     }
 }
 
-/// Orders the states of an object. Kubernetes promises that versions are numbers that grow.
+/// Parses a resourceVersion, which orders the states of an object. Kubernetes guarantees that it is an increasing
+/// number.
 pub(crate) fn version(text: &str) -> u64 {
     text.parse().unwrap_or_default()
 }
@@ -304,7 +305,7 @@ impl<'de> Deserialize<'de> for Incoming {
     }
 }
 
-/// Copies an object, and picks up what the watcher needs on the way.
+/// Copies an object, and extracts what the watcher needs.
 struct TopLevel;
 
 impl<'de> Visitor<'de> for TopLevel {
@@ -356,12 +357,12 @@ impl<'de> Visitor<'de> for TopLevel {
     }
 }
 
-/// A position in an object. Objects are smaller than 4 GiB by far: etcd takes 1.5 MiB.
+/// Offset in an object's JSON. 4 GiB are more than enough: etcd's limit is 1.5 MiB.
 fn place(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }
 
-/// Copies the metadata, and takes the managed fields aside.
+/// Copies the metadata, and sets the managed fields aside.
 struct Metadata<'a> {
     out: &'a mut Vec<u8>,
     managed: &'a mut Vec<Managed>,
@@ -406,7 +407,7 @@ impl<'de> Visitor<'de> for Metadata<'_> {
     }
 }
 
-/// Copies the annotations but for kubectl's.
+/// Copies the annotations except kubectl's.
 struct Annotations<'a> {
     out: &'a mut Vec<u8>,
 }
@@ -465,7 +466,7 @@ impl<'de> Deserialize<'de> for Managed {
 
 /// Writes a value as JSON.
 fn write(out: &mut Vec<u8>, value: impl serde::Serialize) {
-    // Numbers, strings and the rest of JSON's scalars always serialize, and a vector takes everything.
+    // JSON scalars always serialize, and writing to a vector never fails.
     let _ = serde_json::to_writer(out, &value);
 }
 
@@ -612,7 +613,7 @@ mod tests {
 
     #[test]
     fn objects_read_from_a_buffered_list_too() {
-        // Lists buffer their items, whose decoder is another one.
+        // The items of a list are buffered, and deserialized by a different decoder.
         let list: kube::core::ObjectList<Incoming> = serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "List", "metadata": {},
             "items": [{"metadata": {"name": "one", "managedFields": null}, "data": {"k": "v"}}],

@@ -13,29 +13,29 @@ use super::{
 };
 use crate::{error::describe, write_guard};
 
-/// How often a kind that the API server does not know is asked for at most.
+/// Maximum backoff while the API server does not serve the kind.
 const ABSENT: Duration = Duration::from_secs(2);
 
-/// The longest delay while the API server can't be reached: attempts cost it nothing, and it is back at any moment.
+/// Maximum backoff while the API server can't be reached. Attempts cost it nothing, and it may be back at any moment.
 const UNREACHABLE: Duration = Duration::from_secs(5);
 
-/// What is watched.
+/// Selectors of a watch, and whether it is for metadata only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Selection {
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,
-    /// Whether the metadata are enough.
+    /// Whether to watch metadata only.
     pub(crate) metadata: bool,
 }
 
 impl Selection {
-    /// Whether every object of the kind is watched.
+    /// Whether it selects every object of the kind.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_none() && self.fields.is_none()
     }
 }
 
-/// Runs until it is dropped.
+/// Runs the watch until dropped.
 pub(crate) async fn run(
     store: Arc<Store>,
     client: Client,
@@ -52,7 +52,7 @@ pub(crate) async fn run(
     let mut config =
         Config { label_selector: selection.labels, field_selector: selection.fields, ..Config::default() };
     if streaming {
-        // Objects come one by one: a page of a list would be in memory twice.
+        // Streamed objects arrive one by one, while a page of a list would be in memory twice.
         config.initial_list = InitialList::Streaming;
     }
     let mut epoch = 0;
@@ -90,7 +90,7 @@ pub(crate) async fn run(
                         break;
                     }
                     delay = (delay * 2).min(longest_delay(&error));
-                    // Spread, so that many watches do not come back at once.
+                    // Jitter, so that many watches do not reconnect at once.
                     tokio::time::sleep(delay.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
                 }
             }
@@ -102,7 +102,7 @@ fn status(error: &watcher::Error) -> Option<u16> {
     error.status().map(|status| status.code)
 }
 
-/// The longest delay before the next attempt.
+/// Returns the maximum backoff after an error.
 fn longest_delay(error: &watcher::Error) -> Duration {
     let inner = match error {
         watcher::Error::InitialListFailed(inner)
@@ -117,12 +117,12 @@ fn longest_delay(error: &watcher::Error) -> Duration {
     }
 }
 
-/// Whether the API server does not know the kind.
+/// Whether the API server does not serve the kind.
 fn is_absent(error: &watcher::Error) -> bool {
     status(error) == Some(404)
 }
 
-/// Whether the API server does not stream lists.
+/// Whether the API server refuses to stream lists.
 fn refuses_streams(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(_)) && matches!(status(error), Some(400 | 422))
 }

@@ -1,11 +1,11 @@
-//! Whether an apply would change anything, decided from the cache.
+//! Decides from the cache whether an apply would change anything.
 //!
-//! An apply sets what it mentions, and removes what the same manager mentioned earlier and does not mention any more. So
-//! nothing changes if the live object has every desired value, and every field that this manager owns is still
-//! desired. The owned fields, in the form of `managedFields`, also tell which lists are merged by which keys.
+//! An apply sets the fields that it contains, and removes those that the same manager applied earlier and no longer
+//! contains. So nothing changes if the live object has every desired value, and every field that this manager owns is
+//! still desired. The owned fields, in the form of `managedFields`, also show which lists are merged, and by which keys.
 //!
-//! The answer errs to the safe side: where it says "unchanged" an apply would change nothing; where defaults and
-//! spellings blur the comparison, it says "changed", and the server finds out.
+//! The result errs on the safe side: "unchanged" means that an apply would change nothing; where defaulting or a
+//! different notation blurs the comparison, the result is "changed", and the server decides.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ pub(crate) fn would_change(desired: &Value, live: &Value, owned: &Value) -> bool
     !has(desired, live, Some(owned)) || !still_desired(owned, desired)
 }
 
-/// Whether a value says nothing: applying it and leaving it out come to the same.
+/// Whether a value is empty: applying it is the same as leaving it out.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -24,7 +24,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Whether the live value has everything that is desired.
+/// Whether the live value has every desired value.
 fn has(desired: &Value, live: &Value, owned: Option<&Value>) -> bool {
     match (desired, live) {
         (Value::Object(desired), Value::Object(live)) => desired.iter().all(|(name, value)| {
@@ -46,7 +46,7 @@ fn has(desired: &Value, live: &Value, owned: Option<&Value>) -> bool {
 fn list_has(desired: &[Value], live: &[Value], owned: Option<&Value>) -> bool {
     let members = members(owned);
     if members.is_empty() {
-        // Atomic, as far as is known: as long, and in the same order.
+        // Treated as an atomic list: same length, same order.
         return desired.len() == live.len()
             && desired.iter().zip(live).all(|(desired, live)| has(desired, live, None));
     }
@@ -75,13 +75,13 @@ fn still_desired(owned: &Value, desired: &Value) -> bool {
                 .and_then(|items| items.iter().find(|item| member.is(item)))
                 .is_some_and(|item| still_desired(below, item))
         } else {
-            // A dot: the container itself, which is there since this was reached.
+            // A dot is the container itself, which exists since this was reached.
             true
         }
     })
 }
 
-/// A member of a list, named by its keys or by its value.
+/// A member of a list, identified by its keys or by its value.
 struct Member<'a> {
     identity: Identity,
     fields: &'a Value,
@@ -104,7 +104,7 @@ impl<'a> Member<'a> {
 
     fn is(&self, item: &Value) -> bool {
         match &self.identity {
-            // A key that is not written has its default, which is not known here: the other keys decide.
+            // A key that is left out has its default, which is not known here: the other keys decide.
             Identity::Keys(keys) => {
                 let mut written = false;
                 keys.iter().all(|(name, value)| match item.get(name) {
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn unapplied_fields_are_a_difference() {
         assert!(would_change(&desired(), &json!({}), &json!({})));
-        // All values are there by others' hands, though not owned: harmless, as an outside edit is undone when it comes.
+        // Other managers set all values. Not owning them is harmless, since an outside edit is undone when it happens.
         assert!(!would_change(&json!({"spec": {"replicas": 1}}), &live(), &json!({})));
     }
 }

@@ -32,34 +32,34 @@ use crate::{
     shard::Shards,
 };
 
-/// What the controllers of an operator share.
+/// State that the controllers of an operator share.
 pub(crate) struct Shared {
     /// The operator's name, which is also its field manager.
     pub(crate) name: Arc<str>,
-    /// Writes pass only while the operator may write. On behalf of an object, [`Primary::client`] writes.
+    /// Its writes pass only while the operator may write. [`Primary::client`] is for writes on behalf of an object.
     pub(crate) client: Client,
     pub(crate) caches: Caches,
     pub(crate) events: Recorder,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) metrics: Metrics,
-    /// There when replicas share the objects.
+    /// Set if replicas share the objects.
     pub(crate) shards: Option<Arc<Shards>>,
 }
 
-/// The object that a reconcile is about.
+/// The object being reconciled.
 pub(crate) struct Primary {
     pub(crate) kind: Kind,
     pub(crate) key: Key,
     pub(crate) uid: String,
     pub(crate) generation: i64,
-    /// Writes pass only while this replica may write on behalf of the object.
+    /// Its writes pass only while this replica may write on behalf of the object.
     pub(crate) client: Client,
 }
 
 /// Context of a reconcile: cached reads, writes, events and the clock, on behalf of one object. Cheap to clone.
 ///
-/// Reads see the reconciler's own writes. A reconciler is not called for what it wrote itself, since it has seen the
-/// answer; it is called for changes of all others.
+/// Reads see the reconciler's own writes. Those do not trigger the reconciler again, since it has seen the response;
+/// changes by all other writers do.
 #[derive(Clone)]
 pub struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -74,7 +74,7 @@ impl Context {
         &self.primary.key
     }
 
-    /// The object's namespace, empty if it has none.
+    /// The object's namespace; empty if it is cluster-scoped.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.primary.key.namespace().unwrap_or_default()
@@ -86,8 +86,8 @@ impl Context {
         self.primary.key.name()
     }
 
-    /// A client for what this type does not offer. Its writes stop with the leadership; reads are live. Writes made
-    /// with it are not known to the caches until a watch brings them: see [`Context::observe`].
+    /// Returns a client for requests that this type does not offer. Its reads are live, and its writes stop with the
+    /// leadership. The caches do not know those writes until a watch delivers them: see [`Context::observe`].
     #[must_use]
     pub fn client(&self) -> Client {
         self.primary.client.clone()
@@ -99,13 +99,13 @@ impl Context {
         self.shared.environment.now()
     }
 
-    /// A random number.
+    /// Returns a random number.
     #[must_use]
     pub fn random(&self) -> u64 {
         self.shared.environment.random()
     }
 
-    /// How many times in a row this object has failed before this attempt.
+    /// Number of consecutive failures of this object before this attempt.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.engine.queue.failures(&self.primary.key)
@@ -139,7 +139,7 @@ impl Context {
         });
     }
 
-    /// A condition of the object's current generation, to be [set](crate::Conditions::set) in its status.
+    /// Returns a condition for the object's current generation. [Set](crate::Conditions::set) it in its status.
     #[must_use]
     pub fn condition(
         &self,
@@ -152,7 +152,7 @@ impl Context {
         conditions::condition(type_, status, reason, message, generation, self.now())
     }
 
-    /// A reference that makes the object the controller of another one.
+    /// Returns an owner reference to the object as the controller of another one.
     #[must_use]
     pub fn owner_reference(&self) -> OwnerReference {
         let resource = self.primary.kind.resource();
@@ -166,25 +166,25 @@ impl Context {
         }
     }
 
-    /// Objects of a kind, in the object's namespace unless told otherwise, from the cache: all that the controller's
-    /// watches of the kind select, or everything if it has none; then the kind is cached from the first read on. Changes of
-    /// what was read bring a reconcile if the kind was declared with [`Watch::read`].
+    /// Reads objects of a kind from the cache, by default in the object's own namespace. The cache holds what the
+    /// controller's watches of the kind select; a kind without a watch is cached as a whole from the first read on. Changes
+    /// of what was read trigger a reconcile if the kind is watched with [`Watch::read`].
     pub fn objects<K: Object>(&self) -> Objects<K> {
         Objects::new(self.clone(), Kind::of::<K>(), |snapshot, _| snapshot.parse())
     }
 
-    /// Objects of a kind that is known at run time, as [`Context::objects`].
+    /// As [`Context::objects`], for a kind that is known at run time.
     pub fn objects_of(&self, kind: &Kind) -> Objects<kube::core::DynamicObject> {
         Objects::new(self.clone(), kind.clone(), Snapshot::dynamic)
     }
 
-    /// The metadata of objects of a kind, as [`Context::objects`], but from a cache of their own: see
-    /// [`Watch::metadata_only`]. It hears of every write from its watch alone, so a read right after an own write may not see it.
+    /// As [`Context::objects`], for metadata only, from a cache of their own: see [`Watch::metadata_only`]. Only its watch
+    /// updates that cache, so a read right after an own write may not see it.
     pub fn metadata<K: Object>(&self) -> Objects<PartialObjectMeta<K>> {
         Objects::new(self.clone(), Kind::of::<K>(), |snapshot, _| snapshot.parse()).metadata()
     }
 
-    /// An object in the object's namespace (or the cluster, if its kind has none), from the cache.
+    /// Returns an object in the object's namespace, or a cluster-scoped one, from the cache.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Secret;
@@ -197,12 +197,12 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Fails if the object does not fit the type, or if the cache of an undeclared kind can't be filled.
+    /// Fails if the object does not match the type, or if the cache of an undeclared kind does not sync.
     pub async fn get<K: Object>(&self, name: &str) -> Result<Option<K>> {
         self.objects::<K>().get(name).await
     }
 
-    /// The objects of a kind whose controller is this object, from the cache.
+    /// Returns the objects of a kind that have this object as their controller, from the cache.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;
@@ -219,7 +219,7 @@ impl Context {
         self.objects::<K>().owned().await
     }
 
-    /// Watches something more, from now on. Calling it again with an equal watch does nothing.
+    /// Adds a watch at run time. Does nothing if the controller has an equal one.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Secret;
@@ -231,12 +231,12 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Fails if the first list does not arrive in time, unless the watch is [optional](Watch::optional).
+    /// Fails if the initial list does not arrive in time, unless the watch is [optional](Watch::optional).
     pub async fn watch(&self, watch: Watch) -> Result<()> {
         self.engine.watch(watch, &self.shared).await
     }
 
-    /// Enqueues the object again at once.
+    /// Requeues the object at once.
     pub fn requeue(&self) {
         self.engine.queue.add(&self.primary.key, crate::queue::NORMAL);
     }
@@ -245,19 +245,19 @@ impl Context {
         Author { controller: Arc::clone(&self.engine.name), object: self.primary.key.clone() }
     }
 
-    /// The caches of a kind's whole objects, as far as there are any.
+    /// Returns the caches that hold whole objects of a kind.
     fn caches(&self, kind: &Kind) -> KindCaches {
         self.shared.caches.of(kind)
     }
 
-    /// An object as a cache has it, own writes included. Unlike [`Context::objects_of`] this neither fills a cache nor waits for
-    /// one, and the read brings no reconcile.
+    /// Returns an object from the caches, own writes included. Unlike [`Context::objects_of`] this neither starts a cache
+    /// nor waits for one, and later changes of the object do not trigger a reconcile.
     #[must_use]
     pub fn cached(&self, kind: &Kind, key: &Key) -> Option<Snapshot> {
         self.caches(kind).get(key).map(|(_, snapshot)| snapshot)
     }
 
-    /// The caches that reads of a kind are answered from, filled.
+    /// Returns the synced caches that serve the reads of a kind.
     fn filled<'a>(&'a self, kind: &'a Kind, metadata: bool) -> BoxFuture<'a, Result<Vec<Arc<Store>>>> {
         Box::pin(async move {
             let mut stores = Vec::new();

@@ -1,4 +1,4 @@
-//! Reads.
+//! Reads from the caches and from the API server.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     kind::{Key, Kind},
 };
 
-/// Objects of one kind, to be read.
+/// Query for objects of one kind.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -40,7 +40,7 @@ impl<K> Objects<K> {
         Self { context, kind, read, namespace, labels: None, live: false, metadata: false }
     }
 
-    /// From the cache of their metadata alone.
+    /// Reads from the metadata-only cache.
     pub(super) fn metadata(mut self) -> Self {
         self.metadata = true;
         self
@@ -50,7 +50,7 @@ impl<K> Objects<K> {
         self.context.filled(&self.kind, self.metadata).await
     }
 
-    /// What the caches find together.
+    /// Collects the matches in all caches.
     async fn collect(&self, find: impl Fn(&Store) -> Vec<(Key, Snapshot)>) -> Result<Vec<(Key, Snapshot)>> {
         let stores = self.stores().await?;
         if let [store] = stores.as_slice() {
@@ -60,13 +60,13 @@ impl<K> Objects<K> {
         Ok(all.into_iter().collect())
     }
 
-    /// Notes that all objects that match were read. Before they are: a change in between must not be lost.
+    /// Records that all matching objects are read. Called before the read: a change in between must not be lost.
     fn note(&self, namespace: Option<&str>, index: Option<IndexQuery>) {
         let query = || Query { namespace: namespace.map(str::to_owned), labels: self.labels.clone(), index };
         self.context.engine.note_query(&self.kind, query, &self.context.primary.key);
     }
 
-    /// The namespace to read in. `None`: all that are watched, or the kind has none.
+    /// The namespace to read in. `None`: all watched ones, or the kind is cluster-scoped.
     fn place(&self) -> Result<Option<&str>> {
         let namespace = self.namespace.as_deref().filter(|_| self.kind.namespaced());
         match namespace {
@@ -77,35 +77,35 @@ impl<K> Objects<K> {
         }
     }
 
-    /// In another namespace.
+    /// Reads in another namespace. Default: that of the object being reconciled.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// In all namespaces.
+    /// Reads in all namespaces.
     pub fn all_namespaces(mut self) -> Self {
         self.namespace = None;
         self
     }
 
-    /// Only those with these labels. See [`Objects::matching`] for a selector from an object.
+    /// Selects objects with these labels. See [`Objects::matching`] for a `LabelSelector`.
     pub fn labels<'a>(mut self, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let labels = labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
         self.labels = Some(labels.collect());
         self
     }
 
-    /// Only those that a selector matches.
+    /// Selects objects that match a label selector.
     ///
     /// # Errors
-    /// Fails if the selector can't be read.
+    /// Fails if the selector is invalid.
     pub fn matching(mut self, selector: LabelSelector) -> Result<Self> {
         self.labels = Some(Selector::try_from(selector).map_err(|error| Error::Selector(error.to_string()))?);
         Ok(self)
     }
 
-    /// Asks the API server instead of the cache. For [`Objects::get`] alone.
+    /// Reads from the API server instead of the cache. For [`Objects::get`] only.
     pub fn live(mut self) -> Self {
         self.live = true;
         self
@@ -116,10 +116,10 @@ impl<K> Objects<K> {
         Key::new(namespace, name)
     }
 
-    /// The object of a name. In a namespace that the operator does not watch the API server is asked.
+    /// Returns the object of a name. It is read from the API server if the operator does not watch its namespace.
     ///
     /// # Errors
-    /// Fails if the object does not fit the type, or the API server or the cache can't be asked.
+    /// Fails if the object does not match the type, or if the API server or the cache can't be read.
     pub async fn get(self, name: &str) -> Result<Option<K>> {
         let key = self.key(name);
         let snapshot = if self.live || !self.context.shared.caches.covers(&self.kind, key.namespace()) {
@@ -131,10 +131,10 @@ impl<K> Objects<K> {
         snapshot.map(|snapshot| (self.read)(&snapshot, &self.kind)).transpose()
     }
 
-    /// All of them, by namespace and name.
+    /// Returns all selected objects, ordered by namespace and name.
     ///
     /// # Errors
-    /// Fails if an object does not fit the type, if the cache can't be asked, or if the operator does not watch the
+    /// Fails if an object does not match the type, if the cache can't be read, or if the operator does not watch the
     /// namespace.
     pub async fn list(self) -> Result<Vec<K>> {
         let namespace = self.place()?;
@@ -144,7 +144,7 @@ impl<K> Objects<K> {
         self.finish(found)
     }
 
-    /// Those whose controller is the object that is reconciled.
+    /// Returns the selected objects whose controller is the object being reconciled.
     ///
     /// # Errors
     /// As [`Objects::list`].
@@ -155,8 +155,9 @@ impl<K> Objects<K> {
         self.finish(found)
     }
 
-    /// Those for which `index` gives a value. The cache remembers the index under its name from the first call on, so the
-    /// function must be the same each time. An object for which it panics is under no value.
+    /// Returns the selected objects for which `index` returns `value` among its values. The cache keeps the index under
+    /// its name from the first call on, so the function must be the same each time. An object for which it panics has no
+    /// values.
     ///
     /// # Errors
     /// As [`Objects::list`].
@@ -170,7 +171,7 @@ impl<K> Objects<K> {
         K: 'static,
     {
         let (read, kind, guard) = (self.read, self.kind.clone(), self.context.engine.guard.clone());
-        // It runs on the watch's way too.
+        // It also runs when the watch delivers an object.
         let values: IndexFn = Arc::new(move |snapshot| {
             let values = || read(snapshot, &kind).map(|object| index(&object)).unwrap_or_default();
             guard.run(name, values).unwrap_or_default()

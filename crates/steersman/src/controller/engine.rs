@@ -33,18 +33,18 @@ pub(crate) struct Engine {
     pub(super) reconcile: ReconcileFn,
     pub(super) finalizers: Vec<Finalizer>,
     pub(super) secondary: Vec<(Kind, Finalizer)>,
-    /// What is watched, its own kind first.
+    /// The watches; that of its own kind comes first.
     watches: RwLock<Vec<Watch>>,
     store: RwLock<Option<Arc<Store>>>,
     reads: Mutex<Reads>,
     pending: Mutex<PendingCleanup>,
-    /// Objects to look up before they are reconciled: one that they control was deleted, and not by their controller.
+    /// Objects to verify before they are reconciled. Another writer deleted an object that they control.
     recheck: Mutex<HashSet<Key>>,
-    /// Slow reconciles whose workers have substitutes.
+    /// Number of slow reconciles whose workers have substitutes.
     pub(super) slow: AtomicUsize,
 }
 
-/// Controlled objects that wait for a cleanup, and for which of them, by their owners.
+/// Controlled objects that wait for a cleanup, with the index of its finalizer, by owner.
 #[derive(Debug, Default)]
 struct PendingCleanup(HashMap<Key, BTreeSet<(usize, Key)>>);
 
@@ -68,7 +68,7 @@ impl Engine {
         let name: Arc<str> = spec.name.unwrap_or_else(|| kind.name().to_lowercase()).into();
         let mut watches = vec![spec.primary];
         watches.extend(spec.watches);
-        // A finalizer is of no use without a watch, and its cleanup gets whole objects.
+        // A finalizer needs a watch, and its cleanup gets whole objects.
         for (kind, _) in &spec.secondary {
             if !watches.iter().any(|other| other.kind == *kind && other.is_owned_full()) {
                 watches.push(Watch::owned_kind(kind.clone()));
@@ -93,7 +93,7 @@ impl Engine {
         (Arc::new(engine), spec.streams.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Starts the watches and waits for their first lists.
+    /// Starts the watches and waits for their initial lists.
     pub(crate) async fn sync(self: &Arc<Self>, shared: &Shared) -> Result<()> {
         let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut stores = Vec::new();
@@ -112,7 +112,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Works until the queue is closed.
+    /// Runs the workers until the queue is closed.
     pub(crate) async fn run(
         self: Arc<Self>,
         shared: Arc<Shared>,
@@ -185,7 +185,7 @@ impl Engine {
 
     fn subscribe(self: &Arc<Self>, watch: &Watch, shared: &Shared) -> Arc<Store> {
         let store = shared.caches.start(&watch.kind, &watch.selection);
-        // The caches outlive no controller, and hold none.
+        // Weak, so that the caches do not keep the controller alive.
         let engine = Arc::downgrade(self);
         let watched = watch.clone();
         store.subscribe(Arc::new(move |event| {
@@ -196,14 +196,14 @@ impl Engine {
         store
     }
 
-    /// The cache of the controller's own kind.
+    /// Returns the cache of the controller's own kind.
     pub(crate) fn store(&self) -> Result<Arc<Store>> {
         let store = self.store.read().unwrap_or_else(PoisonError::into_inner).clone();
         store.ok_or_else(|| Error::other("the controller has not been started"))
     }
 
-    /// What reads of a kind, or of its metadata, see: all that the watches of it select. One without a selector has
-    /// everything, so the others are not asked; a kind without any watch is read as a whole.
+    /// Returns the selections that serve the reads of a kind or of its metadata: those of all its watches. A watch
+    /// without a selector covers the others; a kind without a watch is read as a whole.
     pub(crate) fn selections(&self, kind: &Kind, metadata: bool) -> Vec<Selection> {
         let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
         let mut selections = Vec::new();
@@ -223,7 +223,7 @@ impl Engine {
         selections
     }
 
-    /// The kinds of the whole objects that the controller's own objects control.
+    /// Returns the kinds of the whole objects that the controller's own objects control.
     pub(crate) fn owned_kinds(&self) -> Vec<Kind> {
         let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
         let mut kinds: Vec<Kind> = Vec::new();
@@ -235,7 +235,7 @@ impl Engine {
         kinds
     }
 
-    /// Whether changes of a kind concern those who read it.
+    /// Whether changes of a kind trigger the objects that read it.
     fn is_read(&self, kind: &Kind) -> bool {
         let watches = self.watches.read().unwrap_or_else(PoisonError::into_inner);
         watches.iter().any(|watch| watch.kind == *kind && matches!(watch.relation, Relation::Read))
@@ -261,7 +261,7 @@ impl Engine {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The objects to look up before they are reconciled.
+    /// Returns the objects to verify with the API server before they are reconciled.
     pub(super) fn recheck(&self) -> MutexGuard<'_, HashSet<Key>> {
         self.recheck.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -270,15 +270,15 @@ impl Engine {
         self.store().is_ok_and(|store| store.get(key).is_some())
     }
 
-    /// The controlled objects of an owner that wait for a cleanup. They are kept: the cleanup may be broken off.
+    /// Returns the controlled objects of an owner that wait for a cleanup. They stay recorded: it may be interrupted.
     pub(super) fn pending_cleanups(&self, owner: &Key) -> BTreeSet<(usize, Key)> {
         self.pending().0.get(owner).cloned().unwrap_or_default()
     }
 
-    /// Forgets a controlled object unless it still waits.
+    /// Removes a pending cleanup, unless the object still waits for it.
     pub(super) fn cleanup_done(&self, owner: &Key, which: &(usize, Key), waits: impl FnOnce() -> bool) {
         let mut pending = self.pending();
-        // Asked under the lock: an object of the same name that comes to wait now is noted afterwards.
+        // Evaluated under the lock: an object of the same name that starts to wait now is recorded afterwards.
         if !waits() {
             pending.remove(owner, which);
         }
@@ -288,7 +288,7 @@ impl Engine {
         match event {
             CacheEvent::Changed(change) => self.changed(watch, change),
             CacheEvent::Synced if watch.optional => {
-                // The kind has appeared: those who waited for it go on.
+                // The kind has appeared: objects that waited for it are reconciled.
                 self.enqueue_matching(|_| true);
             }
             CacheEvent::Synced => {}
@@ -315,7 +315,7 @@ impl Engine {
                 keys
             }
         };
-        // Who wrote this has seen it.
+        // The author of the write has seen it.
         if let Some(author) = change.author.filter(|author| author.controller == self.name) {
             keys.retain(|key| *key != author.object);
         }
@@ -327,7 +327,7 @@ impl Engine {
         }
     }
 
-    /// Notes that a controlled object waits for a cleanup, or that it does not any more: another replica may have cleaned up.
+    /// Tracks whether a controlled object waits for a cleanup: another replica may have done it.
     fn track_pending_cleanup(&self, watch: &Watch, change: &Change<'_>) {
         if !watch.is_owned_full() {
             return;
@@ -362,7 +362,7 @@ mod tests {
         controller::Controller,
     };
 
-    /// A config map of the secret `owner` that is being deleted, with these finalizers.
+    /// A ConfigMap of the Secret `owner`, with these finalizers and being deleted.
     fn deleted(finalizers: &[&str]) -> Snapshot {
         let owner =
             json!({"apiVersion": "v1", "kind": "Secret", "name": "owner", "uid": "1", "controller": true});
@@ -383,7 +383,7 @@ mod tests {
         let controller = Controller::of_existing::<Secret>(reconcile)
             .finalizer_on::<ConfigMap>("steersman.dev/x", cleanup);
         let (engine, _) = Engine::new(controller.spec, &Metrics::new());
-        // A predicate is not asked about this.
+        // Predicates do not filter this.
         let watch = Watch::owned::<ConfigMap>().when(|_, _| false);
         let (key, owner) = (Key::namespaced("lab", "map"), Key::namespaced("lab", "owner"));
         let hear = |old: Option<&Snapshot>, new: Option<&Snapshot>| {

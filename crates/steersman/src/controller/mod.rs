@@ -1,4 +1,4 @@
-//! Controllers: one kind of objects, and the function that brings each of them to its desired state.
+//! Controllers: one kind, and the function that reconciles its objects.
 
 mod engine;
 mod reads;
@@ -30,11 +30,11 @@ use crate::{
     queue::{Backoff, RateLimit},
 };
 
-/// A function of the author, on an object of any type.
+/// A user's reconcile or cleanup function, on an object of any type.
 pub(crate) type ReconcileFn =
     Arc<dyn Fn(Snapshot, Context) -> BoxFuture<'static, Result<Action>> + Send + Sync>;
 
-/// A function that brings an object to its desired state: any `async fn(Arc<K>, Context) -> Result<Action, E>`.
+/// A reconcile function: any `async fn(Arc<K>, Context) -> Result<Action, E>`.
 pub trait Reconcile<K>: Send + Sync + 'static {
     /// Brings one object to its desired state.
     fn reconcile(&self, object: Arc<K>, context: Context) -> BoxFuture<'static, Result<Action>>;
@@ -52,7 +52,7 @@ where
     }
 }
 
-/// How a controller works.
+/// Options of a controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) concurrency: usize,
@@ -78,12 +78,12 @@ impl Default for Options {
     }
 }
 
-/// A promise to clean up before an object goes.
+/// A finalizer and its cleanup.
 #[derive(Clone)]
 pub(crate) struct Finalizer {
     pub(crate) name: &'static str,
     pub(crate) cleanup: ReconcileFn,
-    /// Whether the runtime puts it on objects that lack it.
+    /// Whether the runtime adds it to objects that lack it.
     pub(crate) is_set: bool,
 }
 
@@ -94,7 +94,7 @@ impl Finalizer {
     }
 }
 
-/// A controller, described. [`crate::Operator::controller`] takes it.
+/// Builder of a controller, added with [`crate::Operator::controller`].
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -113,7 +113,7 @@ pub struct Controller<K> {
     marker: PhantomData<fn() -> K>,
 }
 
-/// A controller without its type.
+/// A controller with its object type erased.
 pub(crate) struct ControllerSpec {
     pub(crate) name: Option<String>,
     pub(crate) primary: Watch,
@@ -123,25 +123,25 @@ pub(crate) struct ControllerSpec {
     pub(crate) finalizers: Vec<Finalizer>,
     /// Finalizers on objects that the controller's own objects control.
     pub(crate) secondary: Vec<(Kind, Finalizer)>,
-    /// Behind a lock, since streams are not for several threads at once, and descriptions are.
+    /// Behind a lock, since streams need not be `Sync`, and this is.
     pub(crate) streams: Mutex<Vec<BoxStream<'static, Key>>>,
     pub(crate) options: Options,
 }
 
 impl Controller<()> {
-    /// A controller for the operator's own type of objects, whose definition comes with it.
+    /// Creates a controller for a kind that the operator defines; its CRD is part of the manifests.
     pub fn of<K: Object + CustomResourceExt>(reconcile: impl Reconcile<K>) -> Controller<K> {
         let mut controller = Self::of_existing(reconcile);
         controller.spec.crd = Some(K::crd);
         controller
     }
 
-    /// A controller for a type of objects that others define, Kubernetes for instance.
+    /// Creates a controller for a kind that is defined elsewhere, such as a built-in one.
     pub fn of_existing<K: Object>(reconcile: impl Reconcile<K>) -> Controller<K> {
         Controller::new(Kind::of::<K>(), |snapshot, _| snapshot.parse(), reconcile)
     }
 
-    /// A controller for a kind that is known at run time.
+    /// Creates a controller for a kind that is known at run time.
     pub fn of_kind(kind: Kind, reconcile: impl Reconcile<DynamicObject>) -> Controller<DynamicObject> {
         Controller::new(kind, Snapshot::dynamic, reconcile)
     }
@@ -170,18 +170,18 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// Watches objects that this controller's objects control: a change concerns the owner.
+    /// Watches objects that this controller's objects own: a change triggers the owner.
     pub fn owns<O: Object>(self) -> Self {
         self.watch(Watch::owned::<O>())
     }
 
-    /// Watches objects that reconcilers read: a change concerns those whose last reconcile saw the object. See
+    /// Watches objects that reconcilers read: a change triggers those whose last reconcile read the object. See
     /// [`Watch::read`].
     pub fn watches<O: Object>(self) -> Self {
         self.watch(Watch::read::<O>())
     }
 
-    /// Watches objects for which a function names the objects that a change concerns.
+    /// Watches objects of a kind, with a function that maps a change to the objects to reconcile.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -201,13 +201,13 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self.watch(Watch::mapped("mapped", map))
     }
 
-    /// Watches something, with all the options that [`Watch`] has.
+    /// Adds a watch, with all the options of [`Watch`].
     pub fn watch(mut self, watch: Watch) -> Self {
         self.spec.watches.push(watch);
         self
     }
 
-    /// Reconciles the objects that a stream names, from a source outside the cluster for instance.
+    /// Reconciles the objects whose keys a stream yields, for example from a source outside the cluster.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -226,22 +226,22 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// Only objects with these labels, in the form that `kubectl --selector` takes. Default: all.
+    /// Selects objects by label, in the syntax of `kubectl --selector`. Default: all.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.spec.primary = self.spec.primary.labels(selector);
         self
     }
 
-    /// Only changes of its own objects that a predicate lets through; see [`Watch::when`]. Default: all changes that the
-    /// reconciler did not make itself.
+    /// Filters changes of its own objects by a predicate; see [`Watch::when`]. Default: all changes that the reconciler
+    /// did not make itself.
     pub fn when(mut self, predicate: impl Fn(&Snapshot, &Snapshot) -> bool + Send + Sync + 'static) -> Self {
         self.spec.primary = self.spec.primary.when(predicate);
         self
     }
 
-    /// Promises a cleanup. The finalizer is on the object before the reconciler sees it, and the object goes after the
-    /// cleanup has succeeded. A cleanup that returns [`Action::requeue`] is not finished yet. Several finalizers are
-    /// cleaned up one after the other, in the order in which they were given.
+    /// Adds a finalizer. It is on the object before the reconciler sees it, and the object is deleted once the cleanup
+    /// has succeeded. A cleanup that returns [`Action::requeue`] is not finished yet. Several finalizers are cleaned
+    /// up one after the other, in the order in which they were added.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -263,7 +263,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// As [`Controller::finalizer`], for objects that carry the finalizer already: a webhook puts it on those that need it.
+    /// As [`Controller::finalizer`], but never adds it: a webhook puts it on the objects that need it.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -281,8 +281,8 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// Honours a finalizer on objects that this controller's objects control. The reconciler puts it there, in the object
-    /// that it applies. The cleanup gets that object, in the context of its owner, which may be gone.
+    /// Handles a finalizer on objects that this controller's objects own. The reconciler sets it in the object that it
+    /// applies. The cleanup gets that object, in the context of its owner, which may be gone.
     pub fn finalizer_on<O: Object>(mut self, name: &'static str, cleanup: impl Reconcile<O>) -> Self {
         let kind = Kind::of::<O>();
         let cleanup = step(kind.clone(), |snapshot, _| snapshot.parse(), cleanup);
@@ -290,14 +290,15 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// Concurrent reconciles. Default: 16. One object is never reconciled twice at a time.
+    /// Maximum number of concurrent reconciles. Default: 16. One object is never reconciled twice at a time.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.spec.options.concurrency = workers.max(1);
         self
     }
 
-    /// How long a reconcile counts towards [`Controller::concurrency`]: one that takes longer, since it waits for
-    /// something outside, holds up no other object. At most 100 reconciles are left out of account. Default: all count.
+    /// Time after which a reconcile no longer counts towards [`Controller::concurrency`]. A slow one, which waits for
+    /// something external, then holds up no other object. At most 100 reconciles are exempt at a time. Default: all
+    /// count.
     pub fn slow_after(mut self, limit: Duration) -> Self {
         self.spec.options.slow_after = Some(limit);
         self
@@ -309,7 +310,8 @@ impl<K: Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// The delay after the first failure, which doubles with each further one, and its limit. Default: 5 ms and 1000 s.
+    /// Exponential backoff after failures: the first delay, which doubles each time, and its limit. Default: 5 ms and
+    /// 1000 s.
     pub fn backoff(mut self, first: Duration, limit: Duration) -> Self {
         self.spec.options.backoff = Backoff { base: first, limit };
         self
@@ -342,9 +344,9 @@ fn step<K: Send + Sync + 'static>(
     let reconcile = Arc::new(reconcile);
     Arc::new(move |snapshot, context| {
         let (reconcile, kind) = (Arc::clone(&reconcile), kind.clone());
-        // All of the author's code runs inside the future, where panics are caught.
+        // All user code runs inside the future, where panics are caught.
         Box::pin(async move {
-            // An object that does not fit the type will not do so later.
+            // An object that does not match the type will not do so on a retry.
             let object = read(&snapshot, &kind).map_err(Error::terminal)?;
             reconcile.reconcile(Arc::new(object), context).await
         })

@@ -1,4 +1,4 @@
-//! Which reconciles read what: when an object changes, those whose last reconcile saw it are called again.
+//! Read tracking: when an object changes, those whose last reconcile read it are reconciled again.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -12,7 +12,7 @@ use crate::{
     kind::{Key, Kind},
 };
 
-/// A read of several objects. A change concerns it if the object matches before the change, or after it.
+/// A read of several objects. A change affects it if the object matches before or after the change.
 #[derive(Clone)]
 pub(crate) struct Query {
     /// `None`: all namespaces.
@@ -30,19 +30,19 @@ pub(crate) struct IndexQuery {
 }
 
 impl IndexQuery {
-    /// The objects whose controller has a uid.
+    /// Queries the objects whose controller has a uid.
     pub(crate) fn by_controller(uid: &str) -> Self {
         let values: IndexFn = Arc::new(|snapshot| {
             let Ok(meta) = snapshot.meta() else { return Vec::new() };
             meta.controller().map(|owner| owner.uid.to_string()).into_iter().collect()
         });
-        // Not a name that an author would choose.
+        // Not a name that a user would choose.
         Self { name: "\0controller", value: uid.to_owned(), values }
     }
 }
 
 impl Query {
-    /// Tells queries of the same kind and namespace apart.
+    /// Distinguishes queries of the same kind and namespace.
     fn identity(&self) -> String {
         let labels = self.labels.as_ref().map(ToString::to_string).unwrap_or_default();
         let index = self.index.as_ref().map(|index| format!("{}\0{}", index.name, index.value));
@@ -58,7 +58,7 @@ impl Query {
     }
 }
 
-/// What queries ask about one state of an object.
+/// One state of an object, as queries match it.
 struct State {
     labels: BTreeMap<String, String>,
     indexes: HashMap<&'static str, Vec<String>>,
@@ -71,12 +71,12 @@ impl State {
     }
 }
 
-/// What reconcilers read, by reader and by what was read.
+/// What reconcilers read, by reader and by target.
 #[derive(Default)]
 pub(crate) struct Reads {
     objects: HashMap<(Kind, Key), HashSet<Key>>,
     queries: HashMap<(Kind, Option<String>), HashMap<String, TrackedQuery>>,
-    /// What each reader read, and whether it did so in the current reconcile.
+    /// Targets of each reader, and whether the current reconcile has read them.
     read: HashMap<Key, HashMap<ReadTarget, bool>>,
 }
 
@@ -93,14 +93,14 @@ enum ReadTarget {
 }
 
 impl Reads {
-    /// A reconcile begins: what it does not read again is forgotten at its end.
+    /// Begins a reconcile: reads that it does not repeat are dropped at its end.
     pub(crate) fn begin(&mut self, reader: &Key) {
         for current in self.read.get_mut(reader).into_iter().flat_map(HashMap::values_mut) {
             *current = false;
         }
     }
 
-    /// Notes that one object was read, whether it was there or not.
+    /// Records a read of one object, whether it exists or not.
     pub(crate) fn note(&mut self, kind: &Kind, key: &Key, reader: &Key) {
         let target = ReadTarget::Object(kind.clone(), key.clone());
         if self.read.entry(reader.clone()).or_default().insert(target, true).is_none() {
@@ -108,7 +108,7 @@ impl Reads {
         }
     }
 
-    /// Notes that all objects that match were read.
+    /// Records a read of all matching objects.
     pub(crate) fn note_query(&mut self, kind: &Kind, query: Query, reader: &Key) {
         let identity = query.identity();
         let target = ReadTarget::Query(kind.clone(), query.namespace.clone(), identity.clone());
@@ -162,14 +162,14 @@ impl Reads {
         }
     }
 
-    /// The queries that an object in a namespace can match.
+    /// Returns the queries that an object in a namespace may match.
     fn tracked(&self, kind: &Kind, key: &Key) -> impl Iterator<Item = &TrackedQuery> {
         let own = key.namespace().map(|namespace| Some(namespace.to_owned()));
         let places = own.into_iter().chain([None]);
         places.filter_map(|namespace| self.queries.get(&(kind.clone(), namespace))).flat_map(HashMap::values)
     }
 
-    /// The indexes that are asked for, to be evaluated without the lock on this: their functions are the author's.
+    /// Returns the indexes of the queries. Evaluate them without this lock: their functions are user code.
     pub(crate) fn indexes(&self, kind: &Kind, key: &Key) -> Vec<(&'static str, IndexFn)> {
         let mut indexes: Vec<(&'static str, IndexFn)> = Vec::new();
         for index in self.tracked(kind, key).filter_map(|tracked| tracked.query.index.as_ref()) {
@@ -192,7 +192,7 @@ impl Reads {
     }
 }
 
-/// The readers that a change concerns.
+/// Returns the readers that a change affects.
 pub(super) fn affected(reads: &Mutex<Reads>, kind: &Kind, change: &Change<'_>) -> Vec<Key> {
     let lock = || reads.lock().unwrap_or_else(PoisonError::into_inner);
     let indexes = lock().indexes(kind, change.key);

@@ -1,4 +1,4 @@
-//! What an operator needs in a cluster, generated from what its code declares, so that the two can't drift apart.
+//! Manifests of an operator, generated from what its code declares, so that the two can't drift apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,21 +33,21 @@ pub(crate) struct Declarations<'a> {
     pub(crate) rules: &'a [PolicyRule],
     pub(crate) namespaces: &'a [String],
     pub(crate) webhooks: &'a Webhooks,
-    /// Where the webhooks are, if not behind the operator's service.
+    /// URL of the webhooks, if they are not behind the operator's Service.
     pub(crate) webhook_url: Option<&'a str>,
     /// Whether it serves its webhooks.
     pub(crate) serves_webhooks: bool,
-    /// Whether it makes the webhooks' certificate itself.
+    /// Whether it issues the webhooks' certificate itself.
     pub(crate) own_certificate: bool,
-    /// The lease that a leader is elected by, where one is.
+    /// The Lease of leader election, if there is one.
     pub(crate) lease: Option<&'a str>,
     /// Whether its replicas share the objects.
     pub(crate) sharded: bool,
-    /// Whether it asks the API server who may read its metrics.
+    /// Whether readers of its metrics are authorized by the API server.
     pub(crate) reviews_access: bool,
 }
 
-/// What may be done with which resources.
+/// The verbs that are allowed on resources.
 #[derive(Default)]
 struct Verbs(BTreeMap<Resources, BTreeSet<&'static str>>);
 
@@ -55,7 +55,7 @@ struct Verbs(BTreeMap<Resources, BTreeSet<&'static str>>);
 struct Resources {
     group: String,
     resource: String,
-    /// The objects. Empty: all.
+    /// Names of the objects. Empty: all.
     names: Vec<String>,
 }
 
@@ -64,14 +64,14 @@ impl Verbs {
         self.allow_named(kind, subresource, Vec::new(), more);
     }
 
-    /// Allows something with objects of these names alone. Creations can't be limited so: they have no name yet.
+    /// Allows verbs on objects of these names only. That is not possible for `create`: the object has no name yet.
     fn allow_named(&mut self, kind: &Kind, subresource: &str, names: Vec<String>, more: &[&'static str]) {
         let group = kind.resource().group.clone();
         let resource = format!("{}{subresource}", kind.resource().plural);
         self.0.entry(Resources { group, resource, names }).or_default().extend(more);
     }
 
-    /// As rules: resources of one group with the same verbs and names share one.
+    /// Converts to rules: resources of one group with the same verbs and names share one.
     fn rules(self) -> Vec<PolicyRule> {
         type Shared<'a> = (String, Vec<&'a str>, Vec<String>);
         let mut merged: BTreeMap<Shared<'_>, Vec<String>> = BTreeMap::new();
@@ -90,11 +90,11 @@ impl Verbs {
 }
 
 const READ: [&str; 3] = ["get", "list", "watch"];
-// Everything is applied, and an apply is a patch: the runtime replaces no object but its leases and its secret.
+// Everything is applied, and an apply is a patch: the runtime needs `update` only for its leases and its Secret.
 const OWN: [&str; 3] = ["create", "delete", "patch"];
 
 impl Declarations<'_> {
-    /// The definitions, those given by hand instead of the derived ones.
+    /// Returns the CRDs; those added explicitly replace the derived ones.
     pub(crate) fn crds(&self) -> Vec<CustomResourceDefinition> {
         let derived = self.controllers.iter().filter_map(|controller| controller.crd.map(|crd| crd()));
         let mut crds: BTreeMap<String, CustomResourceDefinition> =
@@ -105,14 +105,14 @@ impl Declarations<'_> {
         crds.into_values().collect()
     }
 
-    /// The permissions where the operator watches, as few rules as possible.
+    /// Returns the permissions for the watched namespaces, in as few rules as possible.
     pub(crate) fn rules(&self) -> Vec<PolicyRule> {
         let (mut rules, outside) = self.scoped_rules();
         rules.extend(outside);
         rules
     }
 
-    /// The permissions for what lives in namespaces, and for what does not.
+    /// Returns the permissions for namespaced and for cluster-scoped resources.
     fn scoped_rules(&self) -> (Vec<PolicyRule>, Vec<PolicyRule>) {
         let (mut inside, mut outside) = (Verbs::default(), Verbs::default());
         let mut allow = |kind: &Kind, subresource: &str, more: &[&'static str]| {
@@ -124,7 +124,7 @@ impl Declarations<'_> {
             allow(kind, "", &READ);
             allow(kind, "", &["patch"]);
             allow(kind, "/status", &["patch"]);
-            // Owner references that block deletion need this one.
+            // Owner references with `blockOwnerDeletion` need this permission.
             allow(kind, "/finalizers", &["update"]);
             for watch in &controller.watches {
                 allow(&watch.kind, "", &READ);
@@ -139,7 +139,7 @@ impl Declarations<'_> {
         }
         allow(&Kind::of::<Event>(), "", &["create", "patch"]);
         if self.own_certificate {
-            // The authority that signs the certificate goes into what the manifests bring along.
+            // The CA bundle goes into the configurations that the manifests install.
             for (kind, object) in self.webhook_configurations("") {
                 let names = vec![object["metadata"]["name"].as_str().unwrap_or_default().to_owned()];
                 outside.allow_named(&kind, "", names, &["get", "patch"]);
@@ -154,13 +154,13 @@ impl Declarations<'_> {
         (inside, outside.rules())
     }
 
-    /// What the operator needs in its own namespace, wherever it watches: leases, to lead or to share the objects, and the
-    /// secret with the webhooks' certificate.
+    /// Returns the permissions in the operator's own namespace, whichever namespaces it watches. They are for leases, to
+    /// lead or to share the objects, and for the Secret with the webhooks' certificate.
     pub(crate) fn own_rules(&self) -> Vec<PolicyRule> {
         let mut verbs = Verbs::default();
         let leases = Kind::of::<Lease>();
         if self.sharded {
-            // The replicas name their own.
+            // The replicas choose the names of their leases.
             verbs.allow(&leases, "", &["create", "delete", "get", "list", "patch", "update"]);
         } else if let Some(lease) = self.lease {
             verbs.allow(&leases, "", &["create"]);
@@ -173,7 +173,7 @@ impl Declarations<'_> {
         verbs.rules()
     }
 
-    /// The permissions, with those in the operator's own namespace.
+    /// Returns all permissions, including those in the operator's own namespace.
     pub(crate) fn all_rules(&self) -> Vec<PolicyRule> {
         let mut rules = self.rules();
         rules.extend(self.own_rules());
@@ -185,8 +185,8 @@ impl Declarations<'_> {
         self.own_certificate && !self.webhooks.is_empty()
     }
 
-    /// The definitions, with the way to the operator where it converts versions: without it the API server would store
-    /// objects of other versions as they are, and drop the fields that the stored version does not have.
+    /// Returns the CRDs, with the conversion webhook where the operator converts versions. Without it the API server
+    /// would store objects of other versions unconverted, and drop the fields that the storage version does not have.
     pub(crate) fn converting_crds(&self, namespace: &str) -> Result<Vec<Value>> {
         let crds = self.crds().into_iter().map(|crd| {
             let converts = self.converts(&crd);
@@ -206,7 +206,7 @@ impl Declarations<'_> {
         crds.collect()
     }
 
-    /// Whether the operator converts between the versions of a definition.
+    /// Whether the operator converts between the versions of a CRD.
     pub(crate) fn converts(&self, crd: &CustomResourceDefinition) -> bool {
         self.webhooks.conversions.iter().any(|conversion| {
             let resource = conversion.hub.resource();
@@ -226,7 +226,7 @@ impl Declarations<'_> {
         documents(&self.webhook_manifests(namespace))
     }
 
-    /// Everything.
+    /// Returns all manifests as YAML.
     pub(crate) fn manifests(&self, namespace: &str, image: &str) -> Result<String> {
         let mut text = self.crd_manifests(namespace)?;
         text.push_str(&self.rbac_manifests(namespace)?);
@@ -239,7 +239,7 @@ impl Declarations<'_> {
         Ok(text)
     }
 
-    /// The name of the webhooks' service, and of the secret with their certificate.
+    /// Name of the webhooks' Service, and of the Secret with their certificate.
     pub(crate) fn webhook_service(&self) -> String {
         format!("{}-webhook", self.name)
     }
@@ -266,8 +266,9 @@ impl Declarations<'_> {
         })
     }
 
-    /// What the operator's webhooks need, so that it comes and goes with the other manifests. The operator itself fills in
-    /// its certificate and the authority that signs it; nothing in here names them, so an update leaves them alone.
+    /// Returns the webhooks' Secret and configurations, installed and removed with the other manifests. The operator
+    /// itself fills in its certificate and the CA bundle; those fields are absent here, so that an update leaves them
+    /// alone.
     pub(crate) fn webhook_manifests(&self, namespace: &str) -> Vec<Value> {
         let secret = self.keeps_certificate().then(|| {
             json!({
@@ -279,7 +280,7 @@ impl Declarations<'_> {
         secret.into_iter().chain(admission).collect()
     }
 
-    /// Where the API server finds a webhook.
+    /// Returns the client config by which the API server reaches a webhook.
     fn client_config(&self, namespace: &str, path: &str) -> Value {
         match self.webhook_url {
             Some(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
@@ -289,8 +290,8 @@ impl Declarations<'_> {
         }
     }
 
-    /// Everything that sends reviews to the operator, but for the authority that signs its certificate: configurations
-    /// of admission webhooks, and definitions whose versions it converts.
+    /// Returns every object that makes the API server call the operator's webhooks, without the CA bundle. Those are
+    /// admission webhook configurations, and CRDs whose versions the operator converts.
     pub(crate) fn webhook_configurations(&self, namespace: &str) -> Vec<(Kind, Value)> {
         let mut all = self.admission_configurations(namespace);
         let crds = self.converting_crds(namespace).unwrap_or_default().into_iter();
@@ -299,7 +300,7 @@ impl Declarations<'_> {
         all
     }
 
-    /// The configurations of admission webhooks.
+    /// Returns the admission webhook configurations.
     pub(crate) fn admission_configurations(&self, namespace: &str) -> Vec<(Kind, Value)> {
         let mut all = Vec::new();
         for (mutating, kind) in [
@@ -333,7 +334,7 @@ impl Declarations<'_> {
                 "resources": [resource.plural], "operations": webhook.operations}],
         });
         if webhook.kind.namespaced() && !self.namespaces.is_empty() {
-            // What the operator does not watch is none of its business.
+            // Only for the namespaces that the operator watches.
             configuration["namespaceSelector"] = json!({"matchExpressions": [
                 {"key": "kubernetes.io/metadata.name", "operator": "In", "values": self.namespaces},
             ]});
@@ -341,7 +342,7 @@ impl Declarations<'_> {
         configuration
     }
 
-    /// The account of the operator, and what it may do.
+    /// Returns the operator's ServiceAccount, roles and bindings.
     pub(crate) fn rbac(&self, namespace: &str) -> Vec<Value> {
         let name = self.name;
         let labels = self.labels();
@@ -390,7 +391,7 @@ impl Declarations<'_> {
             "roleRef": {"apiGroup": group, "kind": "Role", "name": election},
         }));
         if self.reviews_access {
-            // For those who scrape: the operator itself does not need it.
+            // For scrapers: the operator itself does not need it.
             all.push(json!({
                 "apiVersion": api_version, "kind": "ClusterRole",
                 "metadata": {"name": format!("{name}-metrics-reader"), "labels": labels},
@@ -406,7 +407,7 @@ impl Declarations<'_> {
 
     fn deployment(&self, namespace: &str, image: &str) -> Value {
         let name = self.name;
-        // Replicas that share the objects all work at once.
+        // Replicas that share the objects are all active.
         let (mode, replicas) = if self.sharded { ("--shard", 2) } else { ("--leader-elect", 1) };
         let selector = json!({"app.kubernetes.io/name": name, "control-plane": "controller-manager"});
         let mut env =
@@ -452,7 +453,7 @@ impl Declarations<'_> {
     }
 }
 
-/// Writes objects as YAML documents, without the empty fields that make other tools see differences for ever.
+/// Writes objects as YAML documents, without null fields, which other tools report as drift forever.
 fn documents(objects: &[impl Serialize]) -> Result<String> {
     let mut text = String::new();
     for object in objects {

@@ -1,11 +1,11 @@
-//! A dashboard for Grafana, made from the same names as the metrics.
+//! Grafana dashboard, generated from the same names as the metrics.
 
 use serde_json::{Value, json};
 
-/// A panel: its title, its unit, and its lines, each with what they show and what they are called.
+/// A panel: title, unit, and lines, each with its expression and its legend.
 type Panel = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// What is shown. `OF` stands for what the dashboard's variables choose.
+/// The panels. `OF` is replaced by selectors on the dashboard's variables.
 const PANELS: &[Panel] = &[
     (
         "Reconciles a second",
@@ -129,7 +129,7 @@ const PANELS: &[Panel] = &[
     ),
 ];
 
-/// The dashboard of an operator, for Grafana's import.
+/// Returns the dashboard of an operator, for import into Grafana.
 pub(crate) fn dashboard(operator: &str) -> Value {
     let panels = PANELS.iter().zip(0..).map(|((title, unit, lines), number)| {
         let targets = lines.iter().zip('A'..).map(|((expression, legend), letter)| {

@@ -7,21 +7,21 @@ use tracing_subscriber::{
     Layer, Registry, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-/// The form of the logs.
+/// Log format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// Readable on a terminal, JSON elsewhere.
+    /// Text on a terminal, otherwise JSON.
     Auto,
-    /// For people.
+    /// Human-readable text.
     Text,
-    /// For machines.
+    /// One JSON object per line.
     Json,
 }
 
-/// A layer that takes events and spans to somewhere else.
+/// A layer that exports events and spans.
 pub(super) type More = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Starts logging, unless the program has done so itself.
+/// Initializes logging, unless the program has done so itself.
 pub(super) fn start(level: &str, format: Format, more: Option<More>) {
     let filter = filter(level);
     let terminal = std::io::stderr().is_terminal();
@@ -36,12 +36,12 @@ pub(super) fn start(level: &str, format: Format, more: Option<More>) {
     } else {
         layer.with_ansi(terminal).with_target(false).boxed()
     };
-    // Fails if there is a subscriber already, whose choice counts.
+    // Fails if a subscriber is set already, which then counts.
     let _ = tracing_subscriber::registry().with(more).with(layer.with_filter(filter)).try_init();
 }
 
-/// Which lines of a level are logged. The client's own lines repeat what an API server refused, values of Secrets included, so those
-/// are logged only where the level names the client: `debug,kube_client=debug`.
+/// Returns the filter for a log level. The client's own lines repeat what an API server refused, values of Secrets
+/// included, so they are logged only where the level names the client: `debug,kube_client=debug`.
 fn filter(level: &str) -> Targets {
     const CLIENT: &str = "kube_client";
     let filter: Targets = level.parse().unwrap_or_else(|_| Targets::new().with_default(Level::INFO));
@@ -51,7 +51,7 @@ fn filter(level: &str) -> Targets {
     let default = filter.default_level().unwrap_or(LevelFilter::OFF);
     filter
         .with_target("kube_client::client", default.min(LevelFilter::INFO))
-        // What is requested, without bodies.
+        // Requests, without bodies.
         .with_target("kube_client::client::builder", default)
 }
 

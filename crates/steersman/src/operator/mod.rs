@@ -32,7 +32,7 @@ use crate::{
     webhook::{Conversion, Webhook, Webhooks},
 };
 
-/// An operator, described. [`Operator::main`] makes a program of it, [`Operator::run_until`] runs it inside another one.
+/// Builder of an operator. [`Operator::main`] makes a program of it, [`Operator::run_until`] runs it inside another one.
 #[must_use]
 pub struct Operator {
     name: String,
@@ -59,8 +59,8 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// An operator without controllers. Its name is the field manager of everything that it applies, so it must stay
-    /// the same from version to version.
+    /// Creates an operator without controllers. Its name is the field manager of everything that it applies, so it
+    /// must not change between versions.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -87,7 +87,7 @@ impl Operator {
         }
     }
 
-    /// The version that `version` prints, `env!("CARGO_PKG_VERSION")` most often. Default: `0.0.0`.
+    /// The version that the command `version` prints, usually `env!("CARGO_PKG_VERSION")`. Default: `0.0.0`.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = version.into();
         self
@@ -105,13 +105,13 @@ impl Operator {
         self
     }
 
-    /// Adds a definition, or replaces the one that a controller brings along, with several versions for instance.
+    /// Adds a CRD, or replaces that of a controller, for example with one of several versions.
     pub fn crd(mut self, crd: CustomResourceDefinition) -> Self {
         self.crds.push(crd);
         self
     }
 
-    /// Asks for permissions beyond those that follow from what the controllers declare.
+    /// Requests permissions beyond those that follow from the controllers.
     pub fn permission<'a>(
         mut self,
         group: &str,
@@ -127,20 +127,20 @@ impl Operator {
         self
     }
 
-    /// Watches these namespaces alone. Default: all.
+    /// Watches these namespaces only. Default: all.
     pub fn namespaces<S: Into<String>>(mut self, namespaces: impl IntoIterator<Item = S>) -> Self {
         self.namespaces = namespaces.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Takes time and randomness from here. Default: [`SystemEnvironment`]; in a `TestEnv` on an embedded cluster: the
-    /// cluster's clock. The webhooks' certificate goes by the machine's clock, as the other ends of connections do.
+    /// Sets the source of time and randomness. Default: [`SystemEnvironment`]; in a `TestEnv` on an embedded cluster:
+    /// the cluster's clock. The webhooks' certificate uses the machine's clock, as the peers of its connections do.
     pub fn environment(mut self, environment: impl Environment + 'static) -> Self {
         self.environment = Some(Arc::new(environment));
         self
     }
 
-    /// As [`Operator::environment`], unless there is one already.
+    /// As [`Operator::environment`], unless one is set already.
     #[cfg(feature = "testing")]
     pub(crate) fn default_environment(self, environment: impl Environment + 'static) -> Self {
         if self.environment.is_some() { self } else { self.environment(environment) }
@@ -150,103 +150,105 @@ impl Operator {
         self.environment.take().unwrap_or_else(|| Arc::new(SystemEnvironment))
     }
 
-    /// The API server's host and port, for the label `host` of `rest_client_requests_total`: a client does not tell.
-    /// Default: `unknown`; [`Operator::main`]: what the kubeconfig says.
+    /// The API server's host and port, for the label `host` of `rest_client_requests_total`. A client does not expose
+    /// it. Default: `unknown`; [`Operator::main`]: that of the kubeconfig.
     pub fn api_server(mut self, host: impl Into<String>) -> Self {
         self.api_server = Some(host.into());
         self
     }
 
-    /// How long reconciles under way may take to end when the operator stops. Default: 30 s.
+    /// Graceful shutdown timeout for reconciles in progress. Default: 30 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Works only while it leads; until then it stands by with warm caches. Default: no election.
+    /// Enables leader election: the operator stands by with warm caches until it leads. Default: no election.
     pub fn leader_election(mut self, election: LeaderElection) -> Self {
         self.election = Some(election);
         self
     }
 
-    /// Shares the objects with other replicas, instead of leader election. Default: it works on all objects.
+    /// Shares the objects with other replicas, instead of leader election. Default: each replica works on all
+    /// objects.
     pub fn sharding(mut self, sharding: Sharding) -> Self {
         self.sharding = Some(sharding);
         self
     }
 
-    /// Serves `/metrics` here. Default: not at all; [`Operator::main`]: port 8080.
+    /// Serves `/metrics` on this address. Default: not served; [`Operator::main`]: port 8080.
     pub fn metrics_address(mut self, address: SocketAddr) -> Self {
         self.metrics = Some(address);
         self
     }
 
-    /// Serves `/metrics` by TLS to those who may read them. The bearer token is checked by a TokenReview, the right to `get`
-    /// the path by a SubjectAccessReview. Default: plain HTTP for everyone; [`Operator::main`]: secure on port 8443.
+    /// Serves `/metrics` over TLS to authorized readers. The bearer token is checked by a TokenReview, the permission to
+    /// `get` the path by a SubjectAccessReview. Default: plain HTTP for everyone; [`Operator::main`]: secure on port 8443.
     pub fn secure_metrics(mut self, yes: bool) -> Self {
         self.metrics_security.secure = yes;
         self
     }
 
-    /// Folder with the `tls.crt` and `tls.key` of secure metrics. They are read again when they change.
-    /// Default: a certificate for `localhost` that signs itself.
+    /// Directory with the `tls.crt` and `tls.key` of secure metrics, reloaded when they change. Default: a
+    /// self-signed certificate for `localhost`.
     pub fn metrics_certificates(mut self, folder: impl Into<PathBuf>) -> Self {
         self.metrics_security.certificates = Some(folder.into());
         self
     }
 
-    /// Serves metrics of the author's own beside the operator's: asked at each scrape for OpenMetrics text without the end
-    /// mark. Default: none.
+    /// Serves further metrics with the operator's own. The source is called at each scrape, and returns OpenMetrics text
+    /// without the end mark. Default: none.
     pub fn metrics_source(mut self, source: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.metrics_sources.push(Arc::new(source));
         self
     }
 
-    /// Serves `/healthz` and `/readyz` here. Default: not at all; [`Operator::main`]: port 8081.
+    /// Serves `/healthz` and `/readyz` on this address. Default: not served; [`Operator::main`]: port 8081.
     pub fn probe_address(mut self, address: SocketAddr) -> Self {
         self.probes = Some(address);
         self
     }
 
-    /// Also serves `/debug/queue` and `/debug/cache` beside the probes. Default: no.
+    /// Also serves `/debug/queue` and `/debug/cache` on the probe server. Default: no.
     pub fn debug(mut self, yes: bool) -> Self {
         self.debug = yes;
         self
     }
 
-    /// Adds a webhook.
+    /// Adds an admission webhook.
     pub fn webhook(mut self, webhook: Webhook) -> Self {
         self.webhooks.admission.push(webhook);
         self
     }
 
-    /// Converts between the versions of a kind.
+    /// Adds conversions between the versions of a kind.
     pub fn conversion(mut self, conversion: Conversion) -> Self {
         self.webhooks.conversions.push(conversion);
         self
     }
 
-    /// Serves the webhooks here. Default: not at all; [`Operator::main`]: port 9443.
+    /// Serves the webhooks on this address. Default: not served; [`Operator::main`]: port 9443.
     pub fn webhook_address(mut self, address: SocketAddr) -> Self {
         self.webhook_address = Some(address);
         self
     }
 
-    /// Takes the webhooks' certificate from `tls.crt` and `tls.key` in this folder, and takes it anew when it changes.
-    /// Default: the operator's own authority, kept in a secret, and announced to the cluster in the webhooks' configurations.
+    /// Directory with the `tls.crt` and `tls.key` of the webhooks, reloaded when they change. Default: the operator's own
+    /// CA, kept in a Secret, and published in the webhook configurations.
     pub fn webhook_certificates(mut self, folder: impl Into<PathBuf>) -> Self {
         self.webhook_certificates = Some(folder.into());
         self
     }
 
-    /// Where the API server finds the webhooks when the operator does not run behind a service of the cluster, on a laptop
-    /// for instance: `https://localhost:9443`. Its own certificate is good for `localhost`. Default: its service.
+    /// URL of the webhooks for the API server, if they are not behind a Service of the cluster. For an operator on a
+    /// laptop that is `https://localhost:9443`: the own certificate is valid for `localhost`. Default: the operator's
+    /// Service.
     pub fn webhook_url(mut self, url: impl Into<String>) -> Self {
         self.webhook_url = Some(url.into());
         self
     }
 
-    /// What the operator declares: definitions and permissions.
+    /// Returns what the operator declares: CRDs, permissions and webhooks.
     pub(crate) fn declarations(&self) -> Declarations<'_> {
         Declarations {
             name: &self.name,
@@ -264,12 +266,12 @@ impl Operator {
         }
     }
 
-    /// What the operator declares for the way in which its manifests run it: with secure metrics.
+    /// Returns what the operator declares when deployed by its manifests: with secure metrics.
     fn deployed(&self) -> Declarations<'_> {
         Declarations { reviews_access: true, ..self.declarations() }
     }
 
-    /// What the operator declares for the way in which it is about to run: without a lease if no leader is elected.
+    /// Returns what the operator declares for this run: without a Lease if no leader is elected.
     fn running(&self) -> Declarations<'_> {
         let lease = self.election.as_ref().map(|election| election.lease.as_str());
         Declarations { lease, ..self.declarations() }
@@ -290,52 +292,53 @@ impl Operator {
         self.namespaces.is_empty()
     }
 
-    /// The definitions of the operator's kinds, without the way to a converting webhook: that depends on the namespace, and
-    /// [`Operator::manifests`] and [`Operator::install_crds`] have it.
+    /// Returns the CRDs of the operator's kinds, without conversion webhooks. Those depend on the namespace:
+    /// [`Operator::manifests`] and [`Operator::install_crds`] include them.
     #[must_use]
     pub fn crds(&self) -> Vec<CustomResourceDefinition> {
         self.declarations().crds()
     }
 
-    /// The permissions that the operator needs where it watches. In its own namespace it needs leases as well, and a secret
-    /// if it has webhooks.
+    /// Returns the permissions that the operator needs in the namespaces that it watches. In its own namespace it also
+    /// needs leases, and a Secret if it has webhooks.
     #[must_use]
     pub fn rules(&self) -> Vec<PolicyRule> {
         self.declarations().rules()
     }
 
-    /// Everything that the operator needs in a cluster, as YAML: what the command `manifests` prints.
+    /// Returns all manifests of the operator as YAML, as the command `manifests` prints them.
     ///
     /// # Errors
-    /// Fails if a definition can't be written.
+    /// Fails if an object can't be serialized.
     pub fn manifests(&self, namespace: &str, image: &str) -> Result<String> {
         self.deployed().manifests(namespace, image)
     }
 
-    /// Compares a cluster with what the operator declares: definitions and webhook configurations that are missing or stale,
-    /// and permissions that it lacks. No findings: all is well. The command `doctor` prints them, and `run` logs them.
+    /// Compares a cluster with what the operator declares. Reports CRDs and webhook configurations that are missing or
+    /// stale, and permissions that it lacks; no findings mean that all is well. The command `doctor` prints them, and `run`
+    /// logs them.
     ///
     /// # Errors
-    /// Fails if the API server can't be asked.
+    /// Fails if the API server can't be queried.
     pub async fn doctor(&self, client: &Client) -> Result<Vec<Finding>> {
         doctor::examine(&self.declarations(), client).await
     }
 
-    /// Holds what the operator declares against the requests that a run of it made: what it used and did not declare,
-    /// and what it declared and did not use.
+    /// Compares the declared permissions with the recorded requests of a run. Reports those used and not declared,
+    /// and those declared and not used.
     #[must_use]
     pub fn least_privilege(&self, requests: &Requests) -> Vec<Finding> {
         let Comparison { missing, idle } = requests.compare(&self.declarations().all_rules());
         missing.into_iter().chain(idle).collect()
     }
 
-    /// A dashboard for Grafana's import, with everything that the operator's metrics tell.
+    /// Returns a Grafana dashboard of all the operator's metrics, for import.
     #[must_use]
     pub fn dashboard(&self) -> serde_json::Value {
         dashboard(&self.name)
     }
 
-    /// Applies the operator's definitions to a cluster.
+    /// Applies the operator's CRDs to a cluster.
     ///
     /// # Errors
     /// Fails if the API server refuses one.

@@ -1,4 +1,4 @@
-//! In which order objects come, and when.
+//! Order and timing of the queue.
 
 use std::{
     collections::BTreeSet,
@@ -39,7 +39,7 @@ async fn low_priority_work_is_never_starved() {
         queue.add(&key(&format!("listed-{number:02}")), LISTED);
     }
     let mut turns = Vec::new();
-    // There is always a change to be worked on, and the list has its share all the same, in its order.
+    // There is always a change to process; listed objects still get their share, in their order.
     for turn in 0..160 {
         queue.add(&key(&format!("changed-{turn}")), NORMAL);
         let job = queue.next().await.unwrap();
@@ -81,7 +81,7 @@ async fn failures_belong_to_the_object_and_not_to_its_name() {
         queue.done(&job.key, Done::Failed);
     }
     assert_eq!(queue.failures(&key("one")), 12);
-    // It is deleted, and another one is made in its place.
+    // It is deleted, and recreated under the same name.
     queue.add(&key("one"), NORMAL);
     let job = queue.next().await.unwrap();
     queue.identify(&job.key, "second");
@@ -234,7 +234,7 @@ async fn a_rate_limit_has_no_more_than_its_burst_in_reserve() {
     assert_eq!(start.elapsed(), Duration::ZERO);
     queue.next().await.unwrap();
     assert!((1000..1010).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
-    // A burst below one still lets one pass at a time.
+    // A burst below one still lets one object pass at a time.
     let queue = Queue::new(Backoff::default(), Some(RateLimit { per_second: 2.0, burst: 0.0 }));
     queue.add(&key("a"), NORMAL);
     let start = Instant::now();
@@ -250,7 +250,7 @@ async fn what_is_not_worked_on_cannot_be_given_back() {
     queue.done(&key("one"), Done::Rest);
     assert_eq!(queue.depth().ready, 1);
     let job = queue.next().await.unwrap();
-    // As good as never.
+    // Practically never.
     queue.done(&job.key, Done::After(Duration::MAX));
     assert_eq!(queue.depth().later, 1);
 }
@@ -269,8 +269,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// However changes and workers interleave: no object is with two workers, and the last look at each object begins
-    /// after its last change.
+    /// However changes and workers interleave, no object is with two workers. The last processing of each object
+    /// begins after its last change.
     #[test]
     fn no_two_workers_and_no_change_lost(
         steps in prop::collection::vec(step(), 1..60),

@@ -1,17 +1,17 @@
-//! Which slot an object falls into, and which replica should hold which slot. Pure, and the same in every version of this
-//! crate: replicas of two versions must agree during an update.
+//! Assigns objects to slots, and slots to replicas. Pure, and the same in every version of this crate: replicas of two
+//! versions must agree during an update.
 
 use std::collections::BTreeMap;
 
-/// The slot of a name.
+/// Returns the slot of a name.
 pub(super) fn slot(name: &str, slots: usize) -> usize {
     let place = mix(hash(name)) % (slots.max(1) as u64);
     usize::try_from(place).unwrap_or_default()
 }
 
-/// The replica that should hold each slot: the one that the slot likes best among those whose share is not full.
+/// Assigns each slot to the replica with the highest affinity among those whose share is not full.
 ///
-/// When a replica comes or goes, little more than its share moves. Without members no slot is assigned.
+/// When a replica joins or leaves, little more than its share moves. Without members no slot is assigned.
 pub(super) fn assign<'a>(members: &[&'a str], slots: usize) -> Vec<Option<&'a str>> {
     let share = slots.div_ceil(members.len().max(1));
     let mut load: BTreeMap<&str, usize> = BTreeMap::new();
@@ -27,7 +27,7 @@ pub(super) fn assign<'a>(members: &[&'a str], slots: usize) -> Vec<Option<&'a st
     assigned
 }
 
-/// How much a slot likes a replica.
+/// Affinity of a slot to a replica.
 fn affinity(slot: usize, member: &str) -> u64 {
     mix(hash(member) ^ mix(slot as u64 + 1))
 }
@@ -39,7 +39,7 @@ fn hash(text: &str) -> u64 {
     })
 }
 
-/// Spreads nearby numbers, as MurmurHash3 does in the end.
+/// Spreads nearby numbers: the finalizer of MurmurHash3.
 fn mix(mut hash: u64) -> u64 {
     hash ^= hash >> 33;
     hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn names_always_fall_into_the_same_slots_and_slots_to_the_same_replicas() {
-        // Written down: another answer would let two versions of an operator work on one object.
+        // Fixed values: other ones would let two versions of an operator work on one object.
         assert_eq!(hash("a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(mix(1), 0xb456_bcfc_34c2_cb2c);
         let slots = ["lab/one", "lab/two", "three"].map(|name| slot(name, 16));
@@ -76,8 +76,8 @@ mod tests {
 
     #[test]
     fn few_slots_move_when_a_replica_goes() {
-        // How many move depends on the names: a full share pushes some slots on to their second choice. So the names are given,
-        // and it is their mean that must be small.
+        // How many slots move depends on the names: a full share pushes some on to their second choice. So the names are
+        // fixed, and the mean must be small.
         let (mut moved, mut lost) = (0, 0);
         for group in 0..200 {
             let names: Vec<String> =

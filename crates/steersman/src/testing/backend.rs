@@ -22,7 +22,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// An embedded cluster's clock, and a generator of the operator's own that repeats where the cluster is seeded.
+/// Environment of an embedded cluster: its clock, and random numbers that repeat if it is seeded.
 #[derive(Debug)]
 pub(super) struct ClusterEnvironment {
     cluster: Arc<dyn Environment>,
@@ -39,22 +39,22 @@ impl Environment for ClusterEnvironment {
     }
 }
 
-/// The embedded cluster, or one outside of the process.
+/// The embedded cluster, or an external one.
 pub(super) enum Backend {
     Embedded(Cluster),
     External(Box<External>),
 }
 
-/// A namespace of its own in a cluster outside of the process. It is deleted in the end.
+/// A namespace of its own in an external cluster, deleted at the end.
 pub(super) struct External {
     config: Config,
     client: Client,
-    /// What tests created outside of the namespace: it is deleted in the end as well.
+    /// Cluster-scoped objects that tests created, deleted at the end as well.
     created: Mutex<Vec<(ApiResource, String)>>,
 }
 
 impl Backend {
-    /// A client of the administrator.
+    /// Returns a client with administrator rights.
     pub(super) fn client(&self) -> Client {
         match self {
             Self::Embedded(cluster) => cluster.client(),
@@ -62,7 +62,7 @@ impl Backend {
         }
     }
 
-    /// Where operators take time and randomness from, if not from the machine.
+    /// Returns the operators' source of time and randomness. `None`: the machine's.
     pub(super) fn environment(&self) -> Option<ClusterEnvironment> {
         let Self::Embedded(cluster) = self else { return None };
         let cluster = Arc::clone(cluster.environment());
@@ -70,7 +70,7 @@ impl Backend {
         Some(ClusterEnvironment { cluster, generator })
     }
 
-    /// A client of a service account in the environment's namespace.
+    /// Returns a client of a service account in the environment's namespace.
     pub(super) fn client_as(&self, account: &str) -> Result<Client> {
         match self {
             Self::Embedded(cluster) => Ok(cluster.client_as(User::service_account("default", account))),
@@ -88,7 +88,7 @@ impl Backend {
         }
     }
 
-    /// How long nothing has to happen until it is quiet. Inside, the workloads say when they are done.
+    /// How long nothing may happen before it counts as quiet. Embedded workloads report when they are done.
     pub(super) fn quiet_period(&self) -> Duration {
         match self {
             Self::Embedded(_) => Duration::from_millis(100),
@@ -96,7 +96,7 @@ impl Backend {
         }
     }
 
-    /// How long something is waited for at most.
+    /// Timeout of a wait.
     pub(super) fn wait_timeout(&self) -> Duration {
         match self {
             Self::Embedded(_) => Duration::from_secs(30),
@@ -106,7 +106,7 @@ impl Backend {
 }
 
 impl External {
-    /// Makes a namespace in the cluster that a kubeconfig names.
+    /// Creates a namespace in the cluster of a kubeconfig.
     pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
         let file = Kubeconfig::read_from(kubeconfig).map_err(|error| Error::Config(error.to_string()))?;
         let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
@@ -123,19 +123,19 @@ impl External {
         Ok(outside)
     }
 
-    /// Notes that an object outside of namespaces is to be deleted in the end.
+    /// Records a cluster-scoped object, to be deleted at the end.
     pub(super) fn note_created(&self, resource: ApiResource, name: String) {
         self.created.lock().unwrap_or_else(PoisonError::into_inner).push((resource, name));
     }
 
-    /// Waits until the namespace takes pods, which need its default account.
+    /// Waits until the namespace accepts pods, which need its default service account.
     async fn wait_for_default_account(&self) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::default_namespaced(self.client.clone());
         for _ in 0..100 {
             if accounts.get_opt("default").await?.is_some() {
                 break;
             }
-            // A cluster without a controller manager makes no account, and runs no pods either.
+            // A cluster without a controller manager creates no service account, and runs no pods either.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
@@ -146,7 +146,7 @@ impl Drop for External {
     fn drop(&mut self) {
         let config = self.config.clone();
         let created = std::mem::take(self.created.get_mut().unwrap_or_else(PoisonError::into_inner));
-        // The test's own runtime may be about to end, so this takes another one, on a thread of its own.
+        // The test's own runtime may be about to end, so this uses another one, on its own thread.
         let cleanup = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
             runtime.block_on(async {
@@ -160,7 +160,7 @@ impl Drop for External {
                 api.delete(&namespace, &DeleteParams::background()).await.ok()
             })
         });
-        // What is left over is named after its origin, so people find it.
+        // Leftovers can be recognized by the name of their namespace.
         let _ = cleanup.join();
     }
 }

@@ -1,4 +1,4 @@
-//! Counts what passes between operators and the API server.
+//! Counts the traffic between operators and the API server.
 
 use std::sync::{
     Arc,
@@ -12,7 +12,7 @@ use kube::{Client, client::Body};
 
 use crate::{privilege::Requests, write_guard};
 
-/// Counts what the clients that it was put into send and receive. Cheap to clone.
+/// Counts what the clients that it wraps send and receive. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Traffic(Arc<Counts>);
 
@@ -25,7 +25,7 @@ struct Counts {
 }
 
 impl Traffic {
-    /// A client whose traffic is counted.
+    /// Returns a client whose traffic is counted.
     pub(super) fn wrap(&self, client: Client) -> Client {
         let traffic = self.clone();
         write_guard::with_middleware(client, move |client, request| traffic.clone().forward(client, request))
@@ -53,18 +53,17 @@ impl Traffic {
         }))
     }
 
-    /// What has passed so far: requests, answers and the parts that watches bring. `None` while a request waits for its
-    /// answer.
+    /// Number of requests, responses and chunks of watches so far. `None` while a request waits for its response.
     pub(super) fn passed(&self) -> Option<u64> {
         (self.0.pending.load(SeqCst) == 0).then(|| self.0.passed.load(SeqCst))
     }
 
-    /// Which requests were made.
+    /// Returns the requests that were made.
     pub(super) fn requests(&self) -> Requests {
         self.0.requests.clone()
     }
 
-    /// How many writes were sent.
+    /// Number of writes that were sent.
     pub(super) fn writes(&self) -> u64 {
         self.0.writes.load(SeqCst)
     }

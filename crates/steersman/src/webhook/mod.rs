@@ -16,10 +16,10 @@ pub use self::{
 };
 use crate::kind::{Kind, Object};
 
-/// Answers one admission request, which is the `request` of a review, with the `response`.
+/// Answers one admission request: takes the `request` of a review, returns its `response`.
 type Answer = Arc<dyn Fn(Value) -> BoxFuture<'static, Value> + Send + Sync>;
 
-/// A webhook, described. [`crate::Operator::webhook`] takes it.
+/// Builder of an admission webhook, added with [`crate::Operator::webhook`].
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -44,7 +44,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Changes objects before they are stored: to fill in defaults, most often.
+    /// Mutates objects before they are stored, usually to set defaults.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -64,7 +64,7 @@ impl Webhook {
         Self { kind: Kind::of::<K>(), mutating: true, operations, answer }
     }
 
-    /// As [`Webhook::mutating`], by a function that may read other objects before it decides.
+    /// As [`Webhook::mutating`], with an async function that may read other objects before it decides.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -96,7 +96,7 @@ impl Webhook {
         Self { kind: Kind::of::<K>(), mutating: true, operations, answer }
     }
 
-    /// Lets objects pass, or not.
+    /// Validates objects: accepts or denies them.
     pub fn validating<K: Object>(
         check: impl Fn(&K, &Review<K>) -> Result<(), Denied> + Send + Sync + 'static,
     ) -> Self {
@@ -105,18 +105,18 @@ impl Webhook {
         Self { kind: Kind::of::<K>(), mutating: false, operations, answer }
     }
 
-    /// On which operations. Default: creations and updates.
+    /// The operations to call it for. Default: create and update.
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         self
     }
 
-    /// Answers one request without a server: the `request` of a review in, its `response` out.
+    /// Answers one request without a server: takes the `request` of a review, returns its `response`.
     pub async fn review(&self, request: Value) -> Value {
         (self.answer)(request).await
     }
 
-    /// Where it is served: kubebuilder's paths.
+    /// URL path of the webhook, as in kubebuilder.
     pub(crate) fn path(&self) -> String {
         let resource = self.kind.resource();
         let group = if resource.group.is_empty() { String::new() } else { resource.group.replace('.', "-") };
@@ -124,7 +124,7 @@ impl Webhook {
         format!("/{verb}-{group}-{}-{}", resource.version, resource.kind.to_lowercase())
     }
 
-    /// Its name in a configuration.
+    /// Name of the webhook in its configuration.
     pub(crate) fn name(&self) -> String {
         let resource = self.kind.resource();
         let verb = if self.mutating { 'm' } else { 'v' };
@@ -133,12 +133,12 @@ impl Webhook {
     }
 }
 
-/// The answer of a function that waits for nothing.
+/// Wraps a synchronous function.
 fn at_once(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Answer {
     Arc::new(move |request| std::future::ready(answer(&request)).boxed())
 }
 
-/// Everything that an operator serves.
+/// All webhooks of an operator.
 #[derive(Clone, Default)]
 pub(crate) struct Webhooks {
     pub(crate) admission: Vec<Webhook>,
@@ -150,7 +150,7 @@ impl Webhooks {
         self.admission.is_empty() && self.conversions.is_empty()
     }
 
-    /// Whether there is something at a path.
+    /// Whether a webhook is served at a path.
     pub(crate) fn serves(&self, path: &str) -> bool {
         if path == "/convert" {
             return !self.conversions.is_empty();
@@ -158,7 +158,7 @@ impl Webhooks {
         self.admission.iter().any(|webhook| webhook.path() == path)
     }
 
-    /// Answers the review that was posted to a path. `None`: there is nothing at this path, or it is no review.
+    /// Answers the review that was posted to a path. `None`: no webhook is at this path, or it is not a review.
     pub(crate) async fn answer(&self, path: &str, review: &Value) -> Option<Value> {
         let request = review.get("request")?;
         let response = if path == "/convert" {

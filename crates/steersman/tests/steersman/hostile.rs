@@ -1,4 +1,4 @@
-//! What people with fewer rights, broken code and bad luck can't do to an operator.
+//! Protection of an operator against users with fewer permissions, broken code and unlucky timing.
 
 mod faults;
 mod manifests;
@@ -18,7 +18,7 @@ async fn env() -> Result<TestEnv> {
     Ok(env)
 }
 
-/// The notes of all events of a reason.
+/// Returns the notes of all events with a reason.
 async fn notes(env: &TestEnv, reason: &str) -> Result<Vec<String>> {
     let events = env.api::<Event>().list(&ListParams::default()).await?.items;
     let of_reason = events.into_iter().filter(|event| event.reason.as_deref() == Some(reason));

@@ -1,4 +1,4 @@
-//! Secure metrics: TLS, and the API server's word on who may read them.
+//! Secure metrics: TLS, and authorization of readers by the API server.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -23,7 +23,7 @@ fn operator() -> Operator {
     Operator::new("test").controller(Controller::of::<Widget>(reconcile))
 }
 
-/// Asks for the metrics by TLS. The certificate signs itself, so it is not checked.
+/// Requests the metrics over TLS. The certificate is self-signed, so it is not verified.
 async fn scrape(address: SocketAddr, token: Option<&str>) -> Result<String, u16> {
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     config.accept_invalid_certs = true;
@@ -40,7 +40,7 @@ async fn scrape(address: SocketAddr, token: Option<&str>) -> Result<String, u16>
     }
 }
 
-/// A token of a service account that is made for it.
+/// Creates a service account, and returns a token of it.
 async fn token(env: &TestEnv, account: &str) -> Result<String> {
     let accounts: Api<ServiceAccount> = Api::default_namespaced(env.client());
     let new: ServiceAccount = object(json!({"metadata": {"name": account}}));
@@ -55,7 +55,7 @@ async fn metrics_are_for_those_who_may_get_them() -> Result<()> {
     let cluster = Cluster::builder().record_access(true).start().await.map_err(Error::other)?;
     let mut env = TestEnv::on(cluster);
     let address = free_port();
-    // Under its own role, as its manifests give it.
+    // With the role from its manifests.
     env.deploy(operator().metrics_address(address).secure_metrics(true)).await?;
     assert_eq!(scrape(address, None).await, Err(401));
     assert_eq!(scrape(address, Some("not-a-token")).await, Err(401));
@@ -71,7 +71,7 @@ async fn metrics_are_for_those_who_may_get_them() -> Result<()> {
     let text = scrape(address, Some(&scraper)).await.unwrap();
     assert!(text.contains("workqueue_depth"), "{text}");
 
-    // The answers hold for some time: the API server is not asked for each request.
+    // Responses are cached: the API server is not queried for each request.
     let reviews = || {
         let all = env.cluster().unwrap().accesses();
         all.iter()

@@ -1,4 +1,4 @@
-//! Environments in a cluster outside of the process, and what is left of them.
+//! Test environments in an external cluster, and what they leave behind.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use steersman_cluster::Cluster;
 
 use crate::common::{Widget, WidgetStatus, shown, widget};
 
-/// A cluster with a port, and the kubeconfig that leads there.
+/// Starts a cluster with a port, and writes a kubeconfig for it.
 async fn cluster() -> (Cluster, std::path::PathBuf) {
     let cluster = Cluster::builder().listen(([127, 0, 0, 1], 0).into()).start().await.unwrap();
     let name = format!("steersman-outside-{}-{}.yaml", std::process::id(), cluster.address().unwrap().port());
@@ -47,7 +47,7 @@ async fn an_environment_outside_leaves_nothing() -> Result<()> {
     env.deploy(Operator::new("test").controller(Controller::of::<Widget>(reconcile))).await?;
     env.create(&widget("one", "red")).await?;
     env.wait("one", |widget| shown(widget) == Some("red")).await?;
-    // Another environment's objects are none of its business.
+    // Objects of other environments are left alone.
     let elsewhere: Api<Widget> = Api::namespaced(cluster.client(), "default");
     elsewhere.create(&Default::default(), &widget("other", "red")).await?;
     env.create(&object::<ClusterRole>(json!({"metadata": {"name": "made-by-a-test"}}))).await?;
@@ -105,7 +105,7 @@ async fn slow_reconciles_hold_up_no_others() -> Result<()> {
     Ok(())
 }
 
-/// What was deleted comes back, by an operator that may not ask for its own objects one by one.
+/// A deleted object is recreated, even by an operator without permission to `get` its own objects.
 #[tokio::test]
 async fn an_operator_that_may_not_ask_goes_by_its_cache() -> Result<()> {
     let env = TestEnv::start().await?;

@@ -1,4 +1,4 @@
-//! What holds whatever happens, tried with many histories in virtual time.
+//! Invariants of the runtime, tested with many random histories in virtual time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,9 +29,9 @@ enum Step {
     Write(u8, u8),
     /// Deletes an object.
     Delete(u8),
-    /// Changes what an object keeps.
+    /// Changes an object's child.
     Tamper(u8),
-    /// Deletes what an object keeps.
+    /// Deletes an object's child.
     Steal(u8),
     /// Lets time pass.
     Wait(u16),
@@ -61,11 +61,11 @@ fn name(object: u8) -> String {
     format!("widget-{object}")
 }
 
-/// Who is worked on at the moment, and who was worked on by two at once.
+/// Objects being processed, and those that were processed twice at the same time.
 #[derive(Clone, Default)]
 struct Busy(Arc<Mutex<(BTreeSet<String>, Vec<String>)>>);
 
-/// Work on an object, until it is dropped.
+/// Marks an object as being processed, until dropped.
 struct Working(Busy, String);
 
 impl Busy {
@@ -88,7 +88,7 @@ impl Drop for Working {
     }
 }
 
-/// Keeps a config map with the color of each widget.
+/// Maintains a ConfigMap with the color of each widget.
 fn operator(busy: &Busy) -> Operator {
     let (reconciling, cleaning) = (busy.clone(), busy.clone());
     let reconcile = move |widget: Arc<Widget>, ctx: Context| {
@@ -119,7 +119,7 @@ fn operator(busy: &Busy) -> Operator {
     Operator::new("test").controller(controller)
 }
 
-/// Does something as an administrator. What is not there can't be deleted.
+/// Acts as an administrator. An object that does not exist can't be deleted.
 async fn act(env: &TestEnv, step: &Step) -> Result<()> {
     let (widgets, maps): (Api<Widget>, Api<ConfigMap>) = (env.api(), env.api());
     let accept = |result: Result<(), kube::Error>| match result {
@@ -156,7 +156,7 @@ async fn act(env: &TestEnv, step: &Step) -> Result<()> {
     }
 }
 
-/// The actual states, and the desired ones.
+/// Returns the actual states, and the desired ones.
 async fn states(env: &TestEnv) -> Result<(BTreeMap<String, String>, BTreeMap<String, String>)> {
     let (widgets, maps): (Api<Widget>, Api<ConfigMap>) = (env.api(), env.api());
     let widgets = widgets.list(&ListParams::default()).await?.items;
@@ -183,8 +183,8 @@ async fn env() -> Result<TestEnv> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// However events are dropped, delayed and merged, and answers lost: no two workers are on one object, no change is
-    /// lost, and when all is as it should be, nothing is written any more, whatever happens to the watches.
+    /// However events are dropped, delayed and merged, and responses lost. No two workers are on one object, no change
+    /// is lost, and in the desired state nothing is written, whatever happens to the watches.
     #[test]
     fn no_change_is_lost_and_rest_is_rest(
         steps in prop::collection::vec(step(), 1..40),
@@ -198,7 +198,7 @@ proptest! {
             for step in &steps {
                 act(&env, step).await.unwrap();
             }
-            // Watches go on suffering, and writes pass.
+            // Watches still suffer from faults, and writes pass.
             let mut patience = 0;
             loop {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -226,7 +226,7 @@ proptest! {
     }
 }
 
-/// What becomes of a replica: when it comes, when it goes, how, and when it can't reach the API server.
+/// The life of a replica: when it starts, when and how it ends, and when it can't reach the API server.
 #[derive(Debug, Clone)]
 struct Life {
     from: u64,
@@ -252,8 +252,8 @@ async fn pause(seconds: u64) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
-    /// However replicas come, go, crash and lose the network: no object is ever with two of them, and each is with one
-    /// within a lease time of the last change.
+    /// However replicas start, stop, crash and lose the network. No object is ever with two of them, and each is with
+    /// one within a lease duration after the last change.
     #[test]
     fn no_object_is_with_two_replicas(lives in prop::collection::vec(life(), 1..4)) {
         in_virtual_time(async {
@@ -273,7 +273,7 @@ proptest! {
                     pause(life.from).await;
                     let running = operator.run_until(client, pause(life.until - life.from));
                     if life.crashes {
-                        // A task that is dropped: nothing is given back.
+                        // A crash: the future is dropped, and nothing is released.
                         let _ = tokio::time::timeout(Duration::from_secs(life.until - life.from - 1), running).await;
                     } else {
                         let _ = running.await;
@@ -284,7 +284,7 @@ proptest! {
                 tokio::time::sleep(Duration::from_secs(4)).await;
                 env.patch::<Widget>(&name(round % 24), json!({"spec": {"color": format!("color-{round}")}})).await.unwrap();
             }
-            // All but one are gone by now: within a lease time and a renewal it has everything.
+            // All but one are gone by now: within a lease duration and a renewal the last one holds everything.
             tokio::time::sleep(Duration::from_secs(20)).await;
             let (wanted, there) = states(&env).await.unwrap();
             assert_eq!(wanted, there);

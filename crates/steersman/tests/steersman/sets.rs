@@ -15,8 +15,8 @@ use steersman::{
 
 use crate::common::{Widget, WidgetStatus, widget};
 
-/// Two steps: settings named by the color, and a deployment that comes after them. The color `alone` wants no settings,
-/// `broken` a deployment that never becomes ready, before a service.
+/// Two steps: settings named by the color, and a deployment that depends on them. The color `alone` has no settings;
+/// `broken` has a deployment that never becomes ready, before a service.
 async fn reconcile(widget: Arc<Widget>, ctx: Context) -> Result<Action> {
     let color = widget.spec.color.as_str();
     let annotations =
@@ -89,7 +89,7 @@ async fn what_is_no_longer_desired_is_pruned() -> Result<()> {
     assert_eq!(names::<ConfigMap>(&env).await?, ["blue".to_owned()].into());
     assert_eq!(names::<Secret>(&env).await?, ["blue".to_owned()].into());
 
-    // Also by an operator that knows of the old state from the cluster alone.
+    // Also by an operator that knows the old state only from the cluster.
     env.stop().await?;
     env.patch::<Widget>("one", json!({"spec": {"color": "alone"}})).await?;
     let controller = Controller::of::<Widget>(reconcile).owns::<Deployment>().owns::<Service>();

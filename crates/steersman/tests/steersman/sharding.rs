@@ -20,7 +20,7 @@ use steersman::{
 use crate::common::outage::Outage;
 use crate::common::{Widget, WidgetStatus, shown, widget};
 
-/// Says in each widget's status who worked on it last. On slow ones it works for 20 seconds.
+/// Reports in each widget's status which replica reconciled it last. Slow ones take 20 seconds.
 fn operator(replica: &'static str, slots: u16) -> Operator {
     let reconcile = move |widget: Arc<Widget>, ctx: Context| async move {
         let color = widget.spec.color.clone();
@@ -35,7 +35,7 @@ fn operator(replica: &'static str, slots: u16) -> Operator {
         .sharding(Sharding::new().slots(slots).identity(replica))
 }
 
-/// How many slots each replica holds.
+/// Returns the number of slots that each replica holds.
 async fn held(env: &TestEnv) -> Result<BTreeMap<String, usize>> {
     let selector =
         ListParams::default().labels("steersman.dev/sharding=test,steersman.dev/sharding-role=slot");
@@ -51,7 +51,7 @@ async fn pause(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
-/// An environment on the same cluster, whose operators stop by themselves.
+/// An environment on the same cluster whose operators stop independently.
 fn beside(env: &TestEnv) -> TestEnv {
     TestEnv::on(env.cluster().unwrap().clone())
 }
@@ -68,7 +68,7 @@ async fn a_replica_that_stops_gives_idle_slots_away_at_once() -> Result<()> {
     pause(20).await;
     assert_eq!(held(&env).await?, [("a".to_owned(), 2), ("b".to_owned(), 2)].into());
 
-    // One that the first replica has, which takes it up at once.
+    // Each replica reconciles its own objects at once, and one of the first replica's is picked.
     for number in 0..16 {
         env.patch::<Widget>(&format!("widget-{number}"), json!({"spec": {"color": "green"}})).await?;
     }
@@ -103,7 +103,7 @@ async fn replicas_with_another_number_of_slots_wait_for_the_old_ones() -> Result
     new.deploy(operator("new", 8)).await?;
     pause(40).await;
     assert_eq!(held(&new).await?, [("a".to_owned(), 2), ("b".to_owned(), 2)].into());
-    // The old ones go on as long as they are there.
+    // The old replicas continue as long as they are alive.
     env.stop().await?;
     pause(10).await;
     assert_eq!(held(&new).await?, [("b".to_owned(), 4)].into());
@@ -150,7 +150,7 @@ async fn a_cleanup_that_was_broken_off_is_taken_up_again() -> Result<()> {
         env.delete::<ConfigMap>(name).await?;
     }
     pause(1).await;
-    // Another one takes the slot in the middle of it, and is gone without a trace.
+    // Another replica takes the slot during the reconcile, and is gone without a trace.
     env.patch::<Lease>("test-slot-0", json!({"spec": {"holderIdentity": "thief"}})).await?;
     pause(5).await;
     assert_eq!(*cleaned.lock().unwrap(), [""; 0]);
@@ -180,7 +180,7 @@ async fn requests_without_an_answer_take_no_slot_away() -> Result<()> {
     let operator = Operator::new("test")
         .controller(Controller::of::<Widget>(reconcile))
         .sharding(Sharding::new().slots(4).identity("a"));
-    // Long enough to meet a round of renewals, and over when the next one comes.
+    // Long enough to affect one round of renewals, and over before the next one.
     let client = Outage::new(Some((9, 3))).put_into(env.client());
     let running = tokio::spawn(operator.run_until(client, std::future::pending()));
     pause(60).await;

@@ -1,4 +1,4 @@
-//! A network that loses, delays and merges.
+//! A faulty network: loses, delays and merges traffic.
 
 use std::{
     sync::{
@@ -17,20 +17,20 @@ use kube::{Client, client::Body};
 use tokio::sync::watch;
 use tower_service::Service;
 
-/// What happens to the next thing that passes.
+/// Fault of the next request, or of the next part of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// It is late, by so many milliseconds.
+    /// A delay, in milliseconds.
     Late(u16),
-    /// The connection ends. Of a watch, the rest is lost; of a write, the answer is.
+    /// The connection ends. Of a watch the rest is lost; of a write, the response.
     Lost,
-    /// A watch is told that its version is too old, so that what happened since comes as one list.
+    /// A watch gets 410 Gone, so that later changes arrive as one list.
     Expired,
 }
 
-/// Faults for one operator's traffic. Cheap to clone.
+/// Faults for the traffic of one operator. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Faults {
     plan: Arc<Mutex<Plan>>,
@@ -45,7 +45,7 @@ struct Plan {
 }
 
 impl Faults {
-    /// Repeats a plan for ever, while it is on.
+    /// Repeats a plan forever, while switched on.
     pub(crate) fn new(faults: Vec<Fault>) -> Self {
         Self {
             plan: Arc::new(Mutex::new(Plan { faults, next: 0 })),
@@ -55,22 +55,22 @@ impl Faults {
         }
     }
 
-    /// Holds back what watches of a resource have to say until this is called with none.
+    /// Holds back the events of a resource's watches, until called with `None`.
     pub(crate) fn hold(&self, resource: Option<&'static str>) {
         self.held.send_replace(resource);
     }
 
-    /// Whether things go wrong at all.
+    /// Switches the faults on or off.
     pub(crate) fn switch(&self, on: bool) {
         self.on.store(on, SeqCst);
     }
 
-    /// How many writes passed.
+    /// Number of writes that passed.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(SeqCst)
     }
 
-    /// A client whose traffic suffers.
+    /// Returns a client with faults in its traffic.
     pub(crate) fn put_into(&self, client: Client) -> Client {
         Client::new(Faulty { client, faults: self.clone() }, "default")
     }
@@ -145,7 +145,7 @@ fn expired() -> Answer {
     answer
 }
 
-/// A watch whose parts come late, or not at all.
+/// Delays or drops the parts of a watch.
 fn suffer(body: Body, path: String, faults: Faults) -> UnsyncBoxBody<Bytes, kube::Error> {
     let frames = stream::unfold((body, path, faults), |(mut body, path, faults)| async move {
         let frame = body.frame().await?;

@@ -1,4 +1,4 @@
-//! A kind to try things on.
+//! A custom resource for tests.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each suite uses a part")]
 
 pub mod faults;

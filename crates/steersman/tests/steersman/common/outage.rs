@@ -11,11 +11,11 @@ use kube::{Client, client::Body};
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// No request is answered from one moment to another, in seconds.
+/// Requests get no response during a period, in seconds.
 #[derive(Clone)]
 pub(crate) struct Outage {
     origin: Instant,
-    /// From when, and for how long.
+    /// Start and duration.
     times: Option<(u64, u64)>,
 }
 

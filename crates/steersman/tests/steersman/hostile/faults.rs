@@ -44,7 +44,7 @@ async fn the_back_off_of_a_deleted_object_is_not_its_successors() -> Result<()> 
                 return show(&ctx, "new").await;
             }
             told.send_replace(ctx.failures());
-            // Long enough for the object to be replaced meanwhile.
+            // Long enough for the object to be replaced in the meantime.
             tokio::time::sleep(Duration::from_secs(1)).await;
             Err(Error::other("not yet"))
         }
@@ -60,7 +60,7 @@ async fn the_back_off_of_a_deleted_object_is_not_its_successors() -> Result<()> 
     Ok(())
 }
 
-/// A network whose far end refuses connections at times.
+/// A network that refuses connections at times.
 #[derive(Clone)]
 struct Refusing {
     client: Client,
@@ -121,7 +121,7 @@ async fn objects_that_never_rest_starve_no_other() -> Result<()> {
         }
         show(&ctx, &widget.spec.color).await
     };
-    // The first list has all of them, at its low priority; what comes back is a change.
+    // The first list has all of them, at its low priority; a requeued object counts as a change.
     env.run(Operator::new("test").controller(Controller::of::<Widget>(reconcile).concurrency(1)));
     for name in &names {
         env.wait(name, |found| shown(found) == Some(name)).await?;
@@ -129,7 +129,7 @@ async fn objects_that_never_rest_starve_no_other() -> Result<()> {
     Ok(())
 }
 
-/// An error that can't be told.
+/// An error whose `Display` panics.
 #[derive(Debug)]
 struct Unspeakable;
 
@@ -141,7 +141,7 @@ impl fmt::Display for Unspeakable {
 
 impl std::error::Error for Unspeakable {}
 
-/// A value that can't be dropped.
+/// A value that panics when dropped.
 struct Sticky;
 
 impl Drop for Sticky {
@@ -186,7 +186,7 @@ async fn panics_are_counted_and_stall_nothing() -> Result<()> {
     for name in ["plain", "unspeakable", "sticky", "fine"] {
         env.create(&widget(name, name)).await?;
     }
-    // One worker, which has survived the others.
+    // There is one worker, which has survived the panics.
     env.wait("fine", |found| shown(found) == Some("fine")).await?;
     let counted = async || -> Result<u64> {
         let text = get(metrics, "/metrics").await.map_err(Error::other)?;

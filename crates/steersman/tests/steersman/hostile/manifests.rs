@@ -1,4 +1,4 @@
-//! What the printed manifests bring, and what they leave behind.
+//! What the printed manifests install, and what they leave behind.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -24,7 +24,7 @@ use steersman::{
 
 use crate::common::{Widget, WidgetSpec, free_port, widget};
 
-/// The version before: its color is a hue.
+/// The previous version, in which the color is called hue.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Default)]
 #[kube(group = "test.steersman.dev", version = "v1alpha1", kind = "Widget", root = "Old", namespaced)]
 #[serde(default)]
@@ -57,7 +57,7 @@ fn operator(address: SocketAddr) -> Result<Operator> {
         .webhook_address(address))
 }
 
-/// The printed objects that an API server takes, without the deployment.
+/// Returns the printed objects that the API server accepts, without the Deployment.
 fn printed(operator: &Operator) -> Result<Vec<DynamicObject>> {
     let text = operator.manifests("default", "image")?;
     let documents = text.split("---\n").filter(|document| !document.trim().is_empty());
@@ -134,7 +134,7 @@ async fn nothing_is_left_behind_that_refuses_writes() -> Result<()> {
     let mut kept = widget("kept", "red");
     kept.metadata.finalizers = Some(vec!["test.steersman.dev/cleanup".into()]);
     env.create(&kept).await?;
-    // What was printed goes, but for the definition, whose objects people may want to keep.
+    // What was printed is deleted, except for the CRD: users may want to keep its objects.
     env.stop().await?;
     let (_, rest): (Vec<_>, Vec<_>) = printed.into_iter().partition(|object| {
         object.types.as_ref().is_some_and(|types| types.kind == "CustomResourceDefinition")

@@ -1,4 +1,4 @@
-//! What reads see, and what they bring.
+//! What reads return, and which changes they make trigger a reconcile.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,7 +28,7 @@ async fn show(ctx: &Context, color: impl Into<String>) -> Result<Action> {
     Ok(Action::await_change())
 }
 
-/// Which read a widget makes is its color.
+/// Reads in the way that the color names.
 async fn read(widget: Arc<Widget>, ctx: Context) -> Result<Action> {
     let maps = ctx.objects::<ConfigMap>().labels([("of", "widgets")]);
     let found = match widget.spec.color.as_str() {
@@ -94,7 +94,7 @@ async fn every_read_brings_a_reconcile_when_what_it_saw_changes() -> Result<()> 
     for name in kinds {
         shows(&env, name, "").await?;
     }
-    // A change that no query matches any more triggers no reconcile.
+    // A change that matches no query any more triggers no reconcile.
     env.quiet().await;
     let before = env.writes();
     env.create(&map("third", &[("of", "others")])).await?;
@@ -165,7 +165,7 @@ async fn a_write_that_no_watch_covers_is_not_taken_for_known() -> Result<()> {
     env.run(Operator::new("test").controller(controller));
     env.create(&widget("one", "red")).await?;
     shows(&env, "one", "red").await?;
-    // Its watch does not tell that the map is gone, so it is applied again.
+    // The watch does not report the deletion of the map, so it is applied again.
     env.delete::<ConfigMap>("plain").await?;
     env.patch::<Widget>("one", json!({"spec": {"color": "blue"}})).await?;
     shows(&env, "one", "blue").await?;

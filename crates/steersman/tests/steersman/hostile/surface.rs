@@ -1,4 +1,4 @@
-//! What people see: logs, events, metrics; and the test environment.
+//! What users see: logs, events and metrics; and the test environment.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use steersman::{
 use super::{env, notes};
 use crate::common::{Widget, WidgetStatus, free_port, get, shown, widget};
 
-/// Takes logs.
+/// Collects logs.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -40,7 +40,7 @@ async fn a_line_of_json_has_each_key_once() -> Result<()> {
         .with_span_list(false)
         .with_writer(move || writer.clone())
         .finish();
-    // For all threads: what other tests meet first would not be logged for this one alone.
+    // For all threads: otherwise log lines that other tests emit first would be missing here.
     tracing::subscriber::set_global_default(subscriber).map_err(Error::other)?;
     let mut env = env().await?;
     let reconcile = |_: Arc<Widget>, ctx: Context| async move {
@@ -103,7 +103,7 @@ async fn kinds_without_namespaces_can_be_tested_in_a_cluster_outside() -> Result
     .await?;
     env.create(&object::<Namespace>(json!({"metadata": {"name": "deleted"}}))).await?;
     env.delete::<Namespace>("deleted").await?;
-    // What a test leaves behind goes with it.
+    // What a test leaves behind is deleted with its environment.
     tokio::task::spawn_blocking(move || drop(env)).await.map_err(Error::other)?;
     let inside = TestEnv::on(cluster);
     inside.wait("made", |found: Option<&Namespace>| found.is_none()).await?;
