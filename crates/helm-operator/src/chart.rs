@@ -1,4 +1,4 @@
-//! Where a controller's chart comes from, and when it is another one.
+//! Source of a controller's chart, and detection of its changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::watches::WatchConfig;
 
 /// Minimum interval between checks for changed files.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// Limit on the files that are checked: more than any chart has.
+/// Maximum number of files that are checked: more than any chart has.
 const MAX_FILES: usize = 100_000;
 
 /// A chart, which may change on disk.
@@ -40,14 +40,14 @@ struct Stamp {
 }
 
 impl ChartSource {
-    /// A chart that stays as it is.
+    /// Creates a source of a chart that never changes.
     pub(crate) fn fixed(chart: Chart) -> Self {
         let stamp = Stamp { files: 0, bytes: 0, newest: SystemTime::UNIX_EPOCH };
         let loaded = Loaded { chart, stamp, checked_at: Instant::now(), version: 0 };
         Self { path: None, loaded: Mutex::new(loaded) }
     }
 
-    /// The chart of a watch: from disk, or fetched once from where a URL or a repository says.
+    /// Opens the chart of a watch: from disk, or fetched once from a URL or a repository.
     pub(crate) async fn of(watch: &WatchConfig) -> Result<Self> {
         match watch.is_remote() {
             true => Ok(Self::fixed(remote::fetch(watch).await?)),
@@ -55,7 +55,7 @@ impl ChartSource {
         }
     }
 
-    /// A directory or archive, which is loaded again when it changes.
+    /// Opens a directory or archive, which is reloaded when it changes.
     pub(crate) fn at(path: &Path) -> Result<Self> {
         let loaded = Loaded {
             chart: load(path)?,
@@ -66,7 +66,7 @@ impl ChartSource {
         Ok(Self { path: Some(path.to_owned()), loaded: Mutex::new(loaded) })
     }
 
-    /// The chart as it is now, and a number that grows when it changes.
+    /// Returns the current chart, and a number that grows with each change.
     pub(crate) fn current(&self) -> Result<(Chart, u64)> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = self.path.as_ref().filter(|_| loaded.checked_at.elapsed() >= POLL_INTERVAL) {
@@ -92,7 +92,7 @@ fn load(path: &Path) -> Result<Chart> {
     checked(Chart::load(path), &path.display().to_string())
 }
 
-/// A chart that can be installed as it is.
+/// Checks that a chart can be installed, with its dependencies.
 pub(crate) fn checked(
     chart: std::result::Result<Chart, steersman_chart::Error>,
     place: &str,
@@ -103,7 +103,7 @@ pub(crate) fn checked(
     Ok(chart)
 }
 
-/// What the files of a chart look like, `limit` of them at most.
+/// Returns the fingerprint of a chart's files, of at most `limit` files.
 fn stamp(path: &Path, limit: usize) -> Stamp {
     let mut stamp = Stamp { files: 0, bytes: 0, newest: SystemTime::UNIX_EPOCH };
     let mut left = vec![path.to_owned()];

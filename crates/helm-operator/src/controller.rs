@@ -1,4 +1,4 @@
-//! A controller that keeps a release for each object of a kind.
+//! Controller that maintains a Helm release for each object of a kind.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -23,13 +23,13 @@ use crate::watches::Ignore;
 /// Finalizer that uninstalls a release before its object is deleted; operator-sdk's name.
 pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
 
-/// Minimum of concurrent reconciles, however few processors there are: hooks mostly wait.
+/// Minimum number of concurrent reconciles, whatever the number of processors: hooks mostly wait.
 pub(crate) const WORKERS: usize = 8;
 
-/// How long a reconcile counts as one of these: what takes longer waits for a hook or for workloads.
+/// Time after which a reconcile no longer counts as one of these: it waits for a hook or for workloads.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// What is about to happen to a release, or just did.
+/// The operation on a release that is about to start, or has just ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Phase {
@@ -47,26 +47,26 @@ pub struct NamespacedName {
     pub namespace: String,
 }
 
-/// Why an object gets no release: it is not retried until it, or something it depends on, changes, unless the refusal is
+/// Why an object gets no release. It is not retried until it, or something it depends on, changes, unless the refusal is
 /// [transient](Refusal::transient).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// The condition's reason: one word in camel case.
+    /// The condition's reason, one word in CamelCase.
     pub reason: String,
     /// The condition's message: what is wrong, and where.
     pub message: String,
-    /// Whether it may pass without a change of the object.
+    /// Whether a retry may succeed without a change of the object.
     pub is_transient: bool,
 }
 
 impl Refusal {
-    /// A reason in one word, and a message for people.
+    /// Creates a refusal with a reason, in one word, and a message for people.
     pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason: reason.into(), message: message.into(), is_transient: false }
     }
 
-    /// The same for what may pass by itself, a request that failed for instance: the object is tried again, with backoff.
+    /// Marks the refusal as transient, such as a failed request: the object is retried, with backoff.
     #[must_use]
     pub fn transient(self) -> Self {
         Self { is_transient: true, ..self }
@@ -81,7 +81,7 @@ pub(crate) type After =
 pub(crate) type Observe = Arc<dyn Fn(Arc<DynamicObject>, Context) -> Answer<Vec<Condition>> + Send + Sync>;
 pub(crate) type NameRelease = Arc<dyn Fn(&DynamicObject) -> Result<NamespacedName, Refusal> + Send + Sync>;
 
-/// A controller that keeps a release of one chart for each object of a kind, described.
+/// Builder of a controller that maintains a release of one chart for each object of a kind.
 ///
 /// ```no_run
 /// # use steersman_chart::Chart;
@@ -117,12 +117,12 @@ impl fmt::Debug for ReleaseController {
 }
 
 impl ReleaseController {
-    /// A controller for a kind and a chart.
+    /// Creates a controller for a kind and a chart.
     pub fn new(kind: Kind, chart: Chart) -> Self {
         Self::with_source(kind, ChartSource::fixed(chart), OnceLock::new())
     }
 
-    /// As [`ReleaseController::new`], with a chart on disk that is loaded again when it changes.
+    /// As [`ReleaseController::new`], with a chart on disk that is reloaded when it changes.
     ///
     /// # Errors
     /// Fails if the chart does not load.
@@ -162,20 +162,21 @@ impl ReleaseController {
         self
     }
 
-    /// Only objects with these labels. Default: all.
+    /// Selects objects by label. Default: all.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.selector = Some(selector.into());
         self
     }
 
-    /// Concurrent reconciles. Default: 8. Those that have waited for five seconds, for a hook or for workloads, do not count, so
-    /// that they hold up no other release.
+    /// Maximum number of concurrent reconciles. Default: 8. Those that have waited for five seconds, for a hook or for
+    /// workloads, do not count, so that they do not hold up other releases.
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.concurrency = workers;
         self
     }
 
-    /// Values that win over those of objects, expanded already, by the keys that `--set-string` takes. Default: none.
+    /// Sets values that override those of objects, by the keys of `--set-string`. They must be expanded already.
+    /// Default: none.
     pub fn override_values(mut self, overrides: BTreeMap<String, String>) -> Self {
         self.reconciler.overrides = overrides;
         self
@@ -193,49 +194,50 @@ impl ReleaseController {
         self
     }
 
-    /// Resync period of each object; at most once a second, and never for zero. Default: only changes trigger reconciles.
+    /// Sets the resync period of each object, at least one second; zero disables it. Default: only changes trigger
+    /// reconciles.
     pub fn period(mut self, period: Duration) -> Self {
         self.reconciler.period = effective_period(period);
         self
     }
 
-    /// Keeps objects, hooks and lookups of a release in its namespace. Default: they may be anywhere, as in operator-sdk.
+    /// Confines objects, hooks and lookups of a release to its namespace. Default: not confined, as in operator-sdk.
     pub fn confined(mut self, confinement: Confinement) -> Self {
         self.reconciler.confinement = Some(confinement);
         self
     }
 
-    /// Signs records with the key of other controllers of the same operator, which is read but once so.
+    /// Shares the signing key with other controllers of the same operator, so that it is read only once.
     pub(crate) fn keys(mut self, keys: Arc<KeyStore>) -> Self {
         self.reconciler.keys = keys;
         self
     }
 
-    /// Fields of released objects that may differ from the chart. Default: none.
+    /// Sets fields of released objects that may differ from the chart. Default: none.
     pub fn ignore(mut self, ignore: Vec<Ignore>) -> Self {
         self.reconciler.ignore = ignore;
         self
     }
 
-    /// Policy for the chart's `crds/`. Default: those that are missing are created when a release is installed.
+    /// Sets the policy for the chart's `crds/`. Default: an install creates missing ones.
     pub fn crds(mut self, policy: CrdPolicy) -> Self {
         self.reconciler.crds = Some(policy);
         self
     }
 
-    /// How many revisions are kept; 0 keeps all. Default: 10.
+    /// Maximum number of revisions to keep; 0 keeps all. Default: 10.
     pub fn history_max(mut self, max: usize) -> Self {
         self.reconciler.history_max = max;
         self
     }
 
-    /// Limits what rendering the chart for one object may use. Default: a cost of 200 million, 256 MiB and one minute.
+    /// Limits rendering of the chart for one object. Default: a cost of 200 million, 256 MiB and one minute.
     pub fn render_limits(mut self, limits: RenderLimits) -> Self {
         self.reconciler.render = limits;
         self
     }
 
-    /// Makes the values of an object's spec those of the chart. Default: they are the same.
+    /// Maps the values in an object's spec to those of the chart. Default: they are used unchanged.
     pub fn map_values<F, R>(mut self, map: F) -> Self
     where
         F: Fn(Arc<DynamicObject>, Values, Context) -> R + Send + Sync + 'static,
@@ -246,7 +248,7 @@ impl ReleaseController {
         self
     }
 
-    /// Runs before something happens to a release; a refusal holds it back.
+    /// Adds a hook before each operation on a release; a refusal prevents the operation.
     pub fn before<F, R>(mut self, hook: F) -> Self
     where
         F: Fn(Phase, Arc<DynamicObject>, Context) -> R + Send + Sync + 'static,
@@ -257,7 +259,7 @@ impl ReleaseController {
         self
     }
 
-    /// Runs after something happened to a release.
+    /// Adds a hook after each operation on a release.
     pub fn after<F, R>(mut self, hook: F) -> Self
     where
         F: Fn(Phase, Arc<DynamicObject>, Arc<Release>, Context) -> R + Send + Sync + 'static,
@@ -269,7 +271,7 @@ impl ReleaseController {
         self
     }
 
-    /// Adds conditions of the author's own to the status of objects whose release is as it should be; see
+    /// Adds user-defined conditions to the status of objects whose release is in its desired state. See
     /// [`Context::condition`].
     pub fn conditions<F, R>(mut self, observe: F) -> Self
     where
@@ -280,8 +282,8 @@ impl ReleaseController {
         self
     }
 
-    /// Name and namespace of an object's release. When they change, the former release is uninstalled. Default: those of
-    /// the object.
+    /// Sets the name and namespace of an object's release. When they change, the former release is uninstalled. Default:
+    /// those of the object.
     pub fn release_name(
         mut self,
         name_release: impl Fn(&DynamicObject) -> Result<NamespacedName, Refusal> + Send + Sync + 'static,
@@ -290,7 +292,7 @@ impl ReleaseController {
         self
     }
 
-    /// The controller, to be given to an [`Operator`](steersman::Operator).
+    /// Builds the controller, to be added to an [`Operator`](steersman::Operator).
     pub fn controller(self) -> Controller<DynamicObject> {
         let Self { reconciler, name, selector, concurrency } = self;
         let kind = reconciler.kind.clone();

@@ -1,24 +1,24 @@
-//! Chart operators: for each object of a kind a Helm release, made from the object's spec and kept as it should be.
+//! Chart operators: a Helm release for each object of a kind, kept in the state that its spec desires.
 //!
-//! [`WatchConfig`] reads operator-sdk's watches.yaml and [`add_watches`] makes controllers of it. [`ReleaseController`] is
-//! the same piece for operators that are partly written in Rust: with values mapped, and code before and after each phase.
+//! [`WatchConfig`] reads operator-sdk's watches.yaml, and [`add_watches`] turns it into controllers. [`ReleaseController`]
+//! is the same for operators that are partly written in Rust: with mapped values, and code before and after each phase.
 //!
-//! What differs from operator-sdk on purpose: the finalizer is there before anything is installed; an upgrade is made only
-//! if an object really changes; values that templates draw at random stay; `Ready` follows the workloads; drift is
-//! seen by watching and corrected at once; nothing is rendered while nothing changes.
+//! Deliberate differences from operator-sdk: the finalizer is set before anything is installed; an upgrade happens only if
+//! an object or hook really changes; randomly generated values of templates are kept; `Ready` reflects the readiness of
+//! the workloads; drift is detected by watches and corrected at once; nothing is rendered while nothing changes.
 //!
-//! # What is trusted
-//! The operator has more rights than those who write the objects it watches and the Secrets that hold its releases, so
-//! that none of what they can write decides more than they could do themselves:
+//! # Trust model
+//! The operator has more permissions than those who write the objects that it watches and the Secrets that store its
+//! releases. So nothing that they write may achieve more than they could do themselves:
 //!
-//! - Records of releases are signed with a key in the operator's own namespace ([`KEY_SECRET`]). Of a record that does
-//!   not verify, one of the real `helm` or a forged one, only the list of objects is read. Hooks and values come from the
-//!   chart and the object, rendered anew; the record is then written again, and signed. Nothing is rolled back to it.
-//! - An object of the cluster is deleted only if it carries the release's ownership, whatever a record says.
-//! - The status is written and never asked.
+//! - Release records are signed with a key in the operator's own namespace ([`KEY_SECRET`]). Of a record that does not
+//!   verify, whether of the real `helm` or forged, only the list of objects is read. Hooks and values come from the chart
+//!   and the object, rendered anew; the record is then rewritten and signed. It is never rolled back to.
+//! - An object in the cluster is deleted only if it has the release's ownership metadata, whatever a record says.
+//! - The status is written and never read for a decision.
 //! - With [`ReleaseController::confined`] (`confined` in watches.yaml), objects, hooks and lookups stay in the release's
 //!   namespace.
-//! - What a chart renders into Secrets is left out of the status, conditions, events and logs.
+//! - The values of a chart's Secrets are redacted in the status, conditions, events and logs.
 
 mod chart;
 mod controller;

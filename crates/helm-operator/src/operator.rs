@@ -1,4 +1,4 @@
-//! From watches.yaml to controllers.
+//! Builds controllers from watches.yaml.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,19 +17,20 @@ use crate::watches::{Crds, WatchConfig};
 /// Defaults for watches, from the program's flags.
 #[derive(Clone, Debug)]
 pub struct Defaults {
-    /// Resync period of each object; zero for never, and at most once a second. One minute by default.
+    /// Resync period of each object, at least one second; zero disables it. One minute by default.
     pub reconcile_period: Duration,
-    /// Concurrent reconciles per kind. The number of processors by default, and at least eight.
+    /// Maximum number of concurrent reconciles per kind. By default the number of processors, at least eight.
     pub max_concurrent_reconciles: usize,
-    /// Keeps objects, hooks and lookups of a release in its namespace. False by default, as in operator-sdk.
+    /// Confines objects, hooks and lookups of a release to its namespace. False by default, as in operator-sdk.
     pub confined: bool,
-    /// Cluster-scoped kinds that confined releases may have, as in `ClusterRole.rbac.authorization.k8s.io`. None by default.
+    /// Cluster-scoped kinds that confined releases may have. Example: `ClusterRole.rbac.authorization.k8s.io`. None
+    /// by default.
     pub allowed_cluster_kinds: Vec<String>,
     /// Hides override values in events. False by default.
     pub suppress_override_values: bool,
-    /// Timeout for a watched kind to appear in the cluster. Zero by default.
+    /// How long to wait for the cluster to serve a watched kind. Zero by default.
     pub kind_timeout: Duration,
-    /// What rendering a chart for one object may use. By default a cost of 200 million, 256 MiB and one minute.
+    /// Limits of rendering a chart for one object. By default a cost of 200 million, 256 MiB and one minute.
     pub render: RenderLimits,
 }
 
@@ -54,7 +55,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Adds a controller for each watch to an operator.
 ///
 /// # Errors
-/// Fails if a chart does not load or cannot be fetched, an override value does not expand, or the cluster does not have a watched kind.
+/// Fails if a chart does not load or cannot be fetched, if an override value cannot be expanded, or if the cluster does not
+/// serve a watched kind.
 pub async fn add_watches(
     mut operator: Operator,
     watches: &[WatchConfig],

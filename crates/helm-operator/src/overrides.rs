@@ -1,4 +1,4 @@
-//! Override values: what watches.yaml says over the object's own values.
+//! Override values: values in watches.yaml that override those of the object.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub fn expand(
     Ok(expanded)
 }
 
-/// Lays override values over others; they always are strings.
+/// Merges override values over others; they are always strings.
 ///
 /// # Errors
 /// Fails if a key does not parse.
@@ -55,12 +55,12 @@ fn expand_variables(text: &str, variable: &impl Fn(&str) -> Option<String>) -> S
     expanded
 }
 
-/// The name after a `$` and what follows it; no name if the `$` stands for itself.
+/// Splits off the name after a `$`; no name if the `$` is literal.
 fn variable_name(text: &str) -> (Option<&str>, &str) {
     const SPECIAL: &str = "*#$@!?-0123456789";
     if let Some(braced) = text.strip_prefix('{') {
         return match braced.split_once('}') {
-            // Bad syntax eats what it is made of, as in Go.
+            // Invalid syntax is consumed, as in Go.
             Some((name, after)) => (Some(name), after),
             None => (Some(""), braced),
         };

@@ -1,4 +1,4 @@
-//! Charts that are fetched from where a URL or a repository says.
+//! Charts that are fetched from a URL or a repository.
 
 use steersman_chart::Chart;
 use steersman_registry::{Access, Fetcher, Paths, Request};
@@ -12,7 +12,7 @@ pub(crate) async fn fetch(watch: &WatchConfig) -> Result<Chart> {
     fetch_with(watch, Paths::from_env()).await
 }
 
-/// As [`fetch`], with other places for Helm's files.
+/// As [`fetch`], with other paths of Helm's files.
 async fn fetch_with(watch: &WatchConfig, paths: Paths) -> Result<Chart> {
     let place = watch.chart.to_string_lossy();
     let mut request = Request::new(place.clone()).version(&watch.chart_version);
@@ -42,7 +42,7 @@ mod tests {
         archive.into_inner().unwrap().finish().unwrap()
     }
 
-    /// Serves the chart, and an index that names it; says where.
+    /// Serves the chart, and an index that lists it. Returns the URL.
     fn serve() -> String {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());

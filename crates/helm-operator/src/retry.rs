@@ -1,4 +1,4 @@
-//! Backoff of deployments that failed.
+//! Backoff of failed deployments.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -9,14 +9,14 @@ use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use tokio::time::Instant;
 
-/// A failed release is tried again after a second, and then less and less often.
+/// Initial and maximum delay before a failed release is retried; the delay doubles each time.
 pub(crate) const FIRST_RETRY: Duration = Duration::from_secs(1);
 pub(crate) const LAST_RETRY: Duration = Duration::from_secs(300);
 
-/// Deployments that failed, by the uid of their object.
+/// Failed deployments, by the uid of their object.
 ///
-/// The work queue alone does not hold them back: a failed upgrade and its rollback write watched objects, whose events call for the
-/// object at once.
+/// The backoff of the work queue is not enough: a failed upgrade and its rollback write watched objects, whose events
+/// trigger the object at once.
 #[derive(Debug, Default)]
 pub(crate) struct FailedDeploys {
     by_uid: Mutex<HashMap<String, FailedDeploy>>,
@@ -24,7 +24,7 @@ pub(crate) struct FailedDeploys {
 
 #[derive(Debug)]
 struct FailedDeploy {
-    /// Of everything that makes another attempt worthwhile at once.
+    /// Fingerprint of everything that makes an immediate retry worthwhile.
     fingerprint: u64,
     failures: u32,
     retry_at: Instant,
@@ -34,14 +34,15 @@ struct FailedDeploy {
 /// Why a deployment failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeployFailure {
-    /// operator-sdk's.
+    /// The condition's reason, as in operator-sdk.
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
 impl FailedDeploys {
-    /// The time until a deployment that failed is tried again, with the failure; `None` if the next attempt is due. `release` is the
-    /// fingerprint of what is deployed: with another one, and with other labels or annotations of the object, it is due at once.
+    /// Returns the time until a failed deployment is retried, with the failure. `None`: the next attempt is due. `release`
+    /// is the fingerprint of what is deployed: a change of it, or of the object's labels or annotations, makes a retry due
+    /// at once.
     pub(crate) fn waiting(&self, object: &DynamicObject, release: u64) -> Option<(Duration, DeployFailure)> {
         let by_uid = self.lock();
         let failed = by_uid.get(&object.uid()?)?;
@@ -50,7 +51,7 @@ impl FailedDeploys {
         (is_same && !left.is_zero()).then(|| (left, failed.failure.clone()))
     }
 
-    /// Records a deployment that failed.
+    /// Records a failed deployment.
     pub(crate) fn insert(&self, object: &DynamicObject, release: u64, failure: DeployFailure) {
         let fingerprint = fingerprint(object, release);
         let mut by_uid = self.lock();
@@ -61,7 +62,7 @@ impl FailedDeploys {
             FIRST_RETRY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(LAST_RETRY);
         let now = Instant::now();
         let (failures, retry_at) = (failures.saturating_add(1), now + delay);
-        // Of objects that went without a cleanup: the others have been tried again by then.
+        // For objects that are gone without a cleanup: the others have been retried by then.
         by_uid.retain(|_, failed| now < failed.retry_at + LAST_RETRY);
         by_uid.insert(uid, FailedDeploy { fingerprint, failures, retry_at, failure });
     }

@@ -1,4 +1,4 @@
-//! What annotations on an object say about how it is dealt with.
+//! Settings from an object's annotations.
 
 use std::time::Duration;
 
@@ -8,34 +8,37 @@ use kube::api::DynamicObject;
 use steersman_watches::duration;
 
 steersman_core::vocabulary! {
-    /// Annotations of an object by which its author directs the operator. Switches are on if they are `true`, `t` or `1`.
+    /// Annotations of a watched object that control the operator. Switches are on if they are `true`, `t` or
+    /// `1`.
     pub const ANNOTATIONS = {
-        /// Switch: the object is left alone until the annotation is removed, and the condition `Paused` says so.
+        /// Switch: pauses reconciliation of the object until the annotation is removed, and sets the
+        /// condition `Paused`.
         const PAUSED = "helm.steersman.dev/paused";
-        /// Resync period of this object, such as `1h30m`, in place of the watch's.
+        /// Reconcile period of this object, such as `1h30m`. Default: the period of the watch.
         const RECONCILE_PERIOD = "helm.sdk.operatorframework.io/reconcile-period";
-        /// Switch: upgrades replace objects instead of patching them.
+        /// Switch: upgrades replace objects instead of patching them, as `helm upgrade --force`.
         const UPGRADE_FORCE = "helm.sdk.operatorframework.io/upgrade-force";
-        /// Switch: rollbacks after a failed upgrade replace objects instead of patching them.
+        /// Switch: rollbacks after a failed upgrade replace objects instead of patching them, as `helm
+        /// rollback --force`.
         const ROLLBACK_FORCE = "helm.sdk.operatorframework.io/rollback-force";
-        /// Switch: deletion waits until all objects of the release are gone.
+        /// Switch: an uninstall waits until all objects of the release are deleted.
         const UNINSTALL_WAIT = "helm.sdk.operatorframework.io/uninstall-wait";
-        /// Switch: no hooks are run by an install.
+        /// Switch: disables hooks on install.
         const INSTALL_DISABLE_HOOKS = "helm.sdk.operatorframework.io/install-disable-hooks";
-        /// Switch: no hooks are run by an upgrade.
+        /// Switch: disables hooks on upgrade.
         const UPGRADE_DISABLE_HOOKS = "helm.sdk.operatorframework.io/upgrade-disable-hooks";
-        /// Switch: no hooks are run by an uninstall.
+        /// Switch: disables hooks on uninstall.
         const UNINSTALL_DISABLE_HOOKS = "helm.sdk.operatorframework.io/uninstall-disable-hooks";
-        /// Description of the revision that an install makes.
+        /// Description of the revision that an install creates.
         const INSTALL_DESCRIPTION = "helm.sdk.operatorframework.io/install-description";
-        /// Description of the revision that an upgrade makes.
+        /// Description of the revision that an upgrade creates.
         const UPGRADE_DESCRIPTION = "helm.sdk.operatorframework.io/upgrade-description";
         /// Description of the uninstall.
         const UNINSTALL_DESCRIPTION = "helm.sdk.operatorframework.io/uninstall-description";
     };
 }
 
-/// What annotations say.
+/// Settings of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) paused: bool,
@@ -55,7 +58,7 @@ impl Settings {
     /// Reads the annotations of an object.
     pub(crate) fn of(object: &DynamicObject) -> Result<Self, String> {
         let text = |name: &str| object.annotations().get(name).map(String::as_str);
-        // As Go's ParseBool; what is no boolean counts as false, as in operator-sdk.
+        // As Go's ParseBool; an invalid value counts as false, as in operator-sdk.
         let flag = |name: &str| text(name).is_some_and(is_true);
         let period = text(RECONCILE_PERIOD).map(duration).transpose();
         Ok(Self {

@@ -1,4 +1,4 @@
-//! The status of a watched object: operator-sdk's conditions, and ours beside them.
+//! Status of a watched object: operator-sdk's conditions, and our own.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::DynamicObject;
@@ -8,70 +8,78 @@ use steersman_release::{Redactor, Release};
 
 use crate::retry::DeployFailure;
 
-/// Limit on the revisions in the status.
+/// Maximum number of revisions in the status.
 const HISTORY: usize = 10;
 
 steersman_core::vocabulary! {
-    /// Conditions of an object that a release is kept for.
+    /// Conditions of a watched object, whose release the operator manages.
     pub const CONDITIONS = {
-        /// True once the operator has begun with the object.
+        /// True once the operator has started to reconcile the object.
         pub(crate) const INITIALIZED = "Initialized";
         /// True while a revision of the release is deployed; its message is the chart's NOTES.txt.
         pub(crate) const DEPLOYED = "Deployed";
-        /// True after an install, upgrade or uninstall failed. It is tried again, later each time.
+        /// True after an install, upgrade or uninstall failed. It is retried with exponential backoff.
         pub(crate) const RELEASE_FAILED = "ReleaseFailed";
-        /// True if the object or its chart cannot be worked with; the message says why.
+        /// True if the object cannot be reconciled because of an error in it or its chart; the message has
+        /// the error.
         pub(crate) const IRRECONCILABLE = "Irreconcilable";
-        /// True while the annotation `helm.steersman.dev/paused` stops all work on the object.
+        /// True while the annotation `helm.steersman.dev/paused` pauses reconciliation of the object.
         pub(crate) const PAUSED = "Paused";
-        /// True while all workloads of the release are ready; otherwise the message names what they lack.
+        /// True while all workloads of the release are ready; otherwise the message names those that are not,
+        /// and why.
         pub(crate) const READY = "Ready";
-        /// False while objects that the chart no longer has could not be deleted. It is removed afterwards.
+        /// False while objects that were removed from the chart could not be deleted. The condition is
+        /// removed afterwards.
         pub(crate) const PRUNED = "Pruned";
     };
 
-    /// Reasons of these conditions. Those that end in `Successful` are also events.
+    /// Reasons of these conditions. Those ending in `Successful` are also reasons of events.
     pub const REASONS = {
         /// `Deployed`: the first revision was installed.
         pub(crate) const INSTALL_SUCCESSFUL = "InstallSuccessful";
-        /// `Deployed`: a revision was upgraded to.
+        /// `Deployed`: the release was upgraded to a new revision.
         pub(crate) const UPGRADE_SUCCESSFUL = "UpgradeSuccessful";
-        /// `ReleaseFailed`, `Ready`: the install failed, and what it had made was removed.
+        /// `ReleaseFailed`, `Ready`: the install failed, and the objects that it created were removed.
         pub(crate) const INSTALL_ERROR = "InstallError";
-        /// `ReleaseFailed`, `Ready`: the upgrade failed, and the revision before it was rolled back to.
+        /// `ReleaseFailed`, `Ready`: the upgrade failed, and the release was rolled back to the previous
+        /// revision.
         pub(crate) const UPGRADE_ERROR = "UpgradeError";
-        /// `ReleaseFailed`, `Ready`: the uninstall failed, and is tried again.
+        /// `ReleaseFailed`, `Ready`: the uninstall failed, and is retried.
         pub(crate) const UNINSTALL_ERROR = "UninstallError";
-        /// `Irreconcilable`: the object, its annotations, its values or the chart are wrong, or the cluster refused a request.
+        /// `Irreconcilable`: the object, its annotations, its values or the chart are invalid, or the API
+        /// server rejected a request.
         pub(crate) const RECONCILE_ERROR = "ReconcileError";
         /// `Paused`: the annotation is set.
         pub(crate) const PAUSE_ANNOTATION = "PauseReconcileAnnotationTrue";
-        /// `Ready`: every workload of the release is ready.
+        /// `Ready`: all workloads of the release are ready.
         pub(crate) const WORKLOADS_READY = "WorkloadsReady";
-        /// `Ready`, with the status False: the message names the workloads and what they lack.
+        /// `Ready`, with the status False: the message names the workloads that are not ready, and why.
         pub(crate) const WORKLOADS_NOT_READY = "WorkloadsNotReady";
-        /// `Ready`, with the status False: the release is uninstalled where it was before its name or namespace changed.
+        /// `Ready`, with the status False: the release's name or namespace changed, and the former release is
+        /// being uninstalled.
         pub(crate) const MOVING = "Moving";
-        /// `Pruned`: the cluster refused to delete an object; the message has its answer.
+        /// `Pruned`: the API server rejected the deletion of an object; the message has its error.
         pub(crate) const DELETE_FAILED = "DeleteFailed";
     };
 
-    /// Reasons of events about the object, beside the successes above.
+    /// Reasons of events about the object, in addition to the successes above.
     pub const EVENTS = {
-        /// Normal: the release was uninstalled, before its object goes or because it moved.
+        /// Normal: the release was uninstalled, because its object is being deleted or because its name or
+        /// namespace changed.
         pub(crate) const UNINSTALL_SUCCESSFUL = "UninstallSuccessful";
-        /// Normal: an object of the release was changed or deleted by others, and was restored.
+        /// Normal: an object of the release was changed or deleted by another client, and was restored.
         pub(crate) const DRIFT_CORRECTED = "DriftCorrected";
         /// Warning: a value of the object is overridden by `overrideValues` of watches.yaml.
         pub(crate) const OVERRIDE_VALUES_IN_USE = "OverrideValuesInUse";
-        /// Warning: the Secret with the release's record was deleted by others; the release is adopted again.
+        /// Warning: the Secret with the release record was deleted by another client; the release is adopted
+        /// again.
         pub(crate) const RECORD_GONE = "RecordGone";
-        /// Warning: objects of a kind cannot be watched, so that their drift is not seen.
+        /// Warning: objects of a kind cannot be watched, so their drift is not detected.
         pub(crate) const WATCH_FAILED = "WatchFailed";
     };
 }
 
-/// A status that is read, changed and written back. Nothing is decided by what it says: others may have written it.
+/// A status that is read, changed and written back. No decision depends on it: others may have written it.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) conditions: Vec<Condition>,
@@ -107,13 +115,13 @@ impl Status {
         self.conditions.unset(kind);
     }
 
-    /// Sets the conditions of a release that failed.
+    /// Sets the conditions of a failed release.
     pub(crate) fn set_release_failed(&mut self, context: &Context, failure: &DeployFailure) {
         self.set(context, RELEASE_FAILED, true, failure.reason, failure.message.clone());
         self.set(context, READY, false, failure.reason, failure.message.clone());
     }
 
-    /// Removes the conditions of errors.
+    /// Removes the error conditions.
     pub(crate) fn unset_errors(&mut self) {
         self.unset(IRRECONCILABLE);
         self.unset(RELEASE_FAILED);
@@ -246,7 +254,7 @@ mod tests {
         );
         read.forget_history();
         assert!(!read.fields.contains_key("history"));
-        // What others made of it stays.
+        // What other writers put there is kept.
         let mut odd = status(json!({ "history": "odd" }));
         odd.record_revision(&release(1, ReleaseStatus::Deployed), &redactor);
         assert_eq!(odd.fields["history"], "odd");

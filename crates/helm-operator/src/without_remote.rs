@@ -1,4 +1,4 @@
-//! Without the feature `registry` no chart is fetched.
+//! Replacement of `remote` without the feature `registry`: charts are not fetched.
 
 use steersman_chart::Chart;
 

@@ -1,4 +1,4 @@
-//! A tenant against a chart operator: what it may write in its own namespace gives it nothing beyond.
+//! A tenant against a chart operator: what it may write in its own namespace has no effect elsewhere.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ fn named(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() }
 }
 
-/// A config map, another on request, a cluster role, and hooks that leave something behind.
+/// A ConfigMap, an optional second one, a cluster role, and hooks that create objects.
 fn shop() -> Chart {
     Chart::from_files([
         File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.0.0}"),
@@ -113,7 +113,7 @@ fn controller(chart: Chart) -> ReleaseController {
     ReleaseController::new(Kind::dynamic(resource(), true), chart)
 }
 
-/// A cluster with the operator in namespace `default`, a tenant in `lab`, and things of others elsewhere.
+/// A cluster with the operator in `default`, a tenant in `lab`, and objects of others elsewhere.
 struct Lab {
     env: TestEnv,
     client: Client,
@@ -228,7 +228,7 @@ impl Lab {
         self.env.wait_in(shops, name, gone).await.unwrap();
     }
 
-    /// Writes a record that deletes, runs and installs what the tenant may not.
+    /// Writes a record that would delete, run and install what the tenant may not.
     async fn forge(&self, version: i64, namespace: &str, chart: &str) {
         let record = json!({
             "name": "shop", "namespace": namespace, "version": version,
@@ -346,7 +346,7 @@ async fn the_status_is_never_asked() {
 #[tokio::test(start_paused = true)]
 async fn a_release_of_helm_is_adopted() {
     let mut lab = Lab::new().await;
-    // As an administrator's helm would: no signature, and a password that was drawn at random.
+    // As an administrator's `helm` would: without a signature, and with a randomly generated password.
     let spec = json!({ "mood": "wild", "password": "given" });
     let helm = Releases::new(lab.client.clone(), "lab");
     helm.install("shop", &shop(), &Values::from_json(spec.clone()), &Options::default()).await.unwrap();
@@ -368,7 +368,7 @@ async fn a_release_of_helm_is_adopted() {
 
     lab.patch("shop", json!({ "spec": { "mood": "odd" } })).await;
     lab.in_mood("shop", "odd").await;
-    // And helm goes on with it.
+    // The real `helm` continues with it.
     let upgraded = helm
         .upgrade(
             "shop",
@@ -420,7 +420,7 @@ async fn a_confined_release_stays_where_it_is() {
     lab.ready("shop").await;
 }
 
-/// What the operators of all tests of this process log.
+/// Collects the logs of the operators in all tests of this process.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -440,7 +440,8 @@ async fn secrets_of_a_chart_are_not_told() {
     const PASSWORD: &str = "hunter22-hunter22";
     let log = Log::default();
     let writer = log.clone();
-    // Everything that `--log-level trace` logs: lines of the client that repeat what it sent are only for those who name it.
+    // Everything that `--log-level trace` logs. Lines of the client that repeat request bodies are excluded unless it is
+    // named.
     let filter =
         Targets::new().with_default(LevelFilter::TRACE).with_target("kube_client::client", LevelFilter::INFO);
     let layer = tracing_subscriber::fmt::layer().with_writer(move || writer.clone()).with_filter(filter);
@@ -455,7 +456,7 @@ async fn secrets_of_a_chart_are_not_told() {
     let token = String::from_utf8(data["token"].0.clone()).unwrap();
     lab.patch("shop", json!({ "spec": { "mood": "wild" } })).await;
     lab.in_mood("shop", "wild").await;
-    // A refusal that repeats what was sent.
+    // A refusal that repeats the request.
     lab.patch("shop", json!({ "spec": { "broken": true } })).await;
     let failed = lab
         .until("shop", "refused", |found| status_of(found, "ReleaseFailed").as_deref() == Some("True"))
@@ -487,7 +488,7 @@ async fn secrets_of_a_chart_are_not_told() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_deleted_is_tried_again() {
     let lab = Lab::new().await;
-    // Everything but deleting config maps.
+    // All verbs except `delete` on ConfigMaps.
     let all = |verbs: &[&str]| json!({ "apiGroups": [""], "resources": ["configmaps"], "verbs": verbs });
     let most = ["get", "list", "watch", "create", "patch", "update"];
     let role = json!({ "metadata": { "name": "operator" }, "rules": [
@@ -504,7 +505,7 @@ async fn what_cannot_be_deleted_is_tried_again() {
     let bindings: Api<ClusterRoleBinding> = Api::all(lab.client.clone());
     bindings.create(&PostParams::default(), &read(binding)).await.unwrap();
     let client = lab.env.cluster().unwrap().client_as(User::service_account("default", "operator"));
-    // No hooks: they are deleted before they run again.
+    // Without hooks, which are deleted before they run again.
     let chart = Chart::from_files([
         File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.0.0}"),
         File::new("templates/a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: shop}}"),
@@ -567,7 +568,7 @@ async fn a_resource_without_a_record_leaves_nothing_behind() {
     lab.delete("shop").await;
     assert!(lab.roles.get_opt("lab-shop").await.unwrap().is_none(), "garbage collection does not find this");
     assert!(lab.maps.get_opt("shop-goodbye").await.unwrap().is_some(), "hooks run");
-    // What never was installed has nothing to be taken down.
+    // A release that was never installed needs no uninstall.
     let failing = json!({ "mood": { "fail": true } });
     lab.create("other", failing).await;
     lab.until("other", "failed", |found| found["status"]["conditions"].is_array()).await;
@@ -599,7 +600,7 @@ async fn a_period_of_nothing_is_no_period() {
 
 #[tokio::test(start_paused = true)]
 async fn hooks_that_hang_hold_up_no_other_release() {
-    // More than there are workers.
+    // More than the number of workers.
     const STUCK: usize = 20;
     assert!(Defaults::default().max_concurrent_reconciles >= 8);
     let lab = Lab::start(controller(shop())).await;

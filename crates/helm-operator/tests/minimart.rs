@@ -1,4 +1,4 @@
-//! The Minimart example, from its first object to its last, in virtual time: minutes in which nothing happens cost nothing.
+//! The Minimart example, from its first to its last object, in virtual time: idle minutes take no time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ impl Shop {
         }
     }
 
-    /// The versions of all that the operator writes.
+    /// Returns the resourceVersions of everything that the operator writes.
     async fn versions(&self) -> BTreeMap<String, String> {
         let client = self.env.client();
         let mut versions = BTreeMap::new();

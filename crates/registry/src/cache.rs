@@ -1,4 +1,4 @@
-//! Bytes kept on disk under their own digest.
+//! A content-addressed cache on disk.
 
 use std::fs;
 use std::io::Write;
@@ -8,25 +8,25 @@ use sha2::{Digest, Sha256};
 
 use crate::Error;
 
-/// A directory of files named by their sha256. What is in it never changes, so it never has to be brought up to date.
+/// A directory of files named by their SHA-256. The content of an entry never changes, so it is never refreshed.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: Option<PathBuf>,
 }
 
 impl Cache {
-    /// A cache in `root`, made when the first file comes; with `None`, one that keeps nothing.
+    /// Creates a cache in `root`, or with `None` one that stores nothing. The directory is created for the first file.
     pub fn new(root: Option<PathBuf>) -> Self {
         Self { root }
     }
 
-    /// The file with that digest (64 hexadecimal digits). A file that was tampered with or cut short does not count.
+    /// Returns the file with a digest (64 hexadecimal digits). A corrupt or truncated file counts as missing.
     pub fn get(&self, digest: &str) -> Option<Vec<u8>> {
         let data = fs::read(self.path(digest)?).ok()?;
         (sha256(&data) == digest).then_some(data)
     }
 
-    /// Keeps a file and gives its digest. A cache that cannot be written is no reason to fail: the file is just not kept.
+    /// Stores a file and returns its digest. Best effort: if the cache cannot be written, the file is not stored.
     pub fn put(&self, data: &[u8]) -> String {
         let digest = sha256(data);
         if let Some(path) = self.path(&digest) {
@@ -37,7 +37,7 @@ impl Cache {
 
     fn path(&self, digest: &str) -> Option<PathBuf> {
         let root = self.root.as_ref()?;
-        // A digest comes from an index or a reference: only what cannot walk out of the directory becomes a path.
+        // The digest comes from an index or a reference: validated, so that it cannot escape the directory.
         if !is_sha256(digest) {
             return None;
         }
@@ -71,7 +71,7 @@ fn readable_by_all(_: &fs::File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The sha256 of `data` in hexadecimal digits.
+/// Returns the SHA-256 of `data` in hexadecimal digits.
 pub(crate) fn sha256(data: &[u8]) -> String {
     use std::fmt::Write;
     Sha256::digest(data).iter().fold(String::with_capacity(64), |mut hex, byte| {

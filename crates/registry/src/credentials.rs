@@ -1,4 +1,4 @@
-//! Names and passwords for OCI registries, from the files that `helm registry login` and `docker login` write.
+//! Credentials for OCI registries, from the files that `helm registry login` and `docker login` write.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,21 +15,21 @@ use tokio::process::Command;
 
 use crate::{Error, Paths};
 
-/// How long a credential helper may think: some of them ask a person.
+/// The timeout of a credential helper: some of them prompt the user.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most that a credential helper may say.
+/// The maximum size of a credential helper's output.
 const HELPER_OUTPUT: u64 = 64 << 10;
-/// What helpers print when they know nothing about a server; the protocol has no other sign for it.
+/// What helpers print for an unknown server; the protocol has no other way to report it.
 const HELPER_NOT_FOUND: &str = "credentials not found in native keychain";
 
-/// What proves who we are to a registry.
+/// A credential for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// A name and password.
+    /// A username and password.
     Basic(String, String),
-    /// A long-lived token that buys access tokens.
+    /// An identity token, which is exchanged for access tokens.
     Identity(String),
-    /// A token to be shown as it is.
+    /// An access token, sent verbatim.
     Access(String),
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// The credential for a registry's host, from Helm's file or else Docker's; `None` if neither knows it.
+/// Finds the credential for a registry's host, in Helm's file or else Docker's. `None` if neither has one.
 pub(crate) async fn find(paths: &Paths, registry: &str) -> Result<Option<Credential>, Error> {
     if let Some(credential) = find_in(&paths.registry_config, registry).await? {
         return Ok(Some(credential));
@@ -74,7 +74,7 @@ fn invalid(path: &Path, message: String) -> Error {
     Error::CredentialsFile { path: path.to_owned(), message }
 }
 
-/// The name under which credentials for a host are kept: Docker's own registry has a historic one.
+/// Returns the key under which credentials for a host are stored: Docker Hub has a historic one.
 fn server_address(registry: &str) -> &str {
     match registry {
         "docker.io" | "index.docker.io" | "registry-1.docker.io" => "https://index.docker.io/v1/",
@@ -82,7 +82,7 @@ fn server_address(registry: &str) -> &str {
     }
 }
 
-/// The parts of `config.json` that speak of credentials.
+/// The fields of `config.json` about credentials.
 #[derive(Debug, Default, Deserialize)]
 struct Config {
     #[serde(default)]
@@ -95,7 +95,7 @@ struct Config {
 
 impl Config {
     fn parse(data: &[u8]) -> Result<Self, serde_json::Error> {
-        // A file that is there but empty is what some logouts leave behind.
+        // Some logout commands leave an empty file behind.
         if data.trim_ascii().is_empty() { Ok(Self::default()) } else { serde_json::from_slice(data) }
     }
 
@@ -143,7 +143,7 @@ impl Entry {
     }
 }
 
-/// What a credential helper answers to `get`.
+/// A credential helper's response to `get`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Answer {
@@ -155,7 +155,7 @@ struct Answer {
 
 async fn ask_helper(helper: &str, server: &str) -> Result<Option<Credential>, Error> {
     let failed = |message: String| Error::CredentialHelper { helper: helper.to_owned(), message };
-    // The name becomes part of a program's: it must not become part of a path.
+    // The name becomes part of a program's name: it must not contain a path.
     if !helper.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
         return Err(failed("not a name that a helper can have".into()));
     }
@@ -187,7 +187,7 @@ async fn run_helper(helper: &str, server: &str) -> io::Result<(bool, Vec<u8>)> {
         .kill_on_drop(true)
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A helper that answers without reading the question closes the pipe: that is its own affair.
+        // A helper that answers without reading its input closes the pipe, which is not an error.
         let _ = stdin.write_all(server.as_bytes()).await;
     }
     let mut said = Vec::new();

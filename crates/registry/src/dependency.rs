@@ -1,4 +1,4 @@
-//! Filling a chart's `charts/` with what its Chart.yaml asks for.
+//! Downloads a chart's dependencies into its `charts/`, as `helm dependency update` and `build` do.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,10 +16,10 @@ use crate::{
 
 const FILE_SCHEME: &str = "file://";
 
-/// Hears what is being done, a line at a time and in Helm's words.
+/// Receives progress messages, one line at a time and in Helm's words.
 pub type Progress<'a> = dyn FnMut(&str) + 'a;
 
-/// Brings the `charts/` of one unpacked chart in line with its Chart.yaml or its lock file.
+/// Updates the `charts/` of one unpacked chart according to its Chart.yaml or its lock file.
 pub struct Manager<'a> {
     fetcher: &'a Fetcher,
     access: &'a Access,
@@ -30,26 +30,26 @@ pub struct Manager<'a> {
 
 /// Where a dependency comes from.
 enum Source {
-    /// It lies in `charts/` already.
+    /// It is in `charts/` already.
     Present,
-    /// A directory beside the chart.
+    /// A chart directory on disk (`file://`).
     Directory(PathBuf),
     /// An OCI registry.
     Registry,
-    /// A repository that `helm repo add` knows.
+    /// A repository added by `helm repo add`.
     Known(Repository),
-    /// A repository that is only known by its URL.
+    /// A repository known only by its URL.
     Unmanaged,
 }
 
-/// What goes into `charts/`.
+/// A packed dependency, to be written into `charts/`.
 struct Packed {
     file_name: String,
     data: Vec<u8>,
 }
 
 impl<'a> Manager<'a> {
-    /// A manager for the unpacked chart at `chart`; `access` serves for OCI registries.
+    /// Creates a manager for the unpacked chart at `chart`; `access` is used for OCI registries.
     pub fn new(
         fetcher: &'a Fetcher,
         access: &'a Access,
@@ -59,14 +59,14 @@ impl<'a> Manager<'a> {
         Self { fetcher, access, chart: chart.into(), refresh: true, progress }
     }
 
-    /// Use the indexes that are cached instead of fetching new ones. Default: fetch them.
+    /// Uses cached repository indexes instead of refreshing them, as `--skip-refresh` does. Default: refresh.
     #[must_use]
     pub fn skip_refresh(mut self, skip: bool) -> Self {
         self.refresh = !skip;
         self
     }
 
-    /// Fetches the newest charts that satisfy Chart.yaml, and writes down in the lock file which those are.
+    /// Fetches the newest charts that satisfy Chart.yaml, and records their versions in the lock file.
     pub fn update(&mut self) -> LocalBoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let chart = self.load()?;
@@ -85,13 +85,13 @@ impl<'a> Manager<'a> {
         })
     }
 
-    /// Fetches the very charts that the lock file names; without one, does as [`Manager::update`].
+    /// Fetches exactly the charts of the lock file; without a lock file, the same as [`Manager::update`].
     pub fn build(&mut self) -> LocalBoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let chart = self.load()?;
             let Some(lock) = chart.lock() else { return self.update().await };
             let mut wanted = chart.metadata().dependencies.clone().unwrap_or_default();
-            // Helm 2 took the digest before names of repositories were replaced by their URLs.
+            // Helm 2 computed the digest before it replaced repository names by URLs.
             let old_digest = lock::helm2_digest(&wanted);
             self.sources(&mut wanted)?;
             let is_v1 = chart.metadata().api_version == "v1";
@@ -128,7 +128,7 @@ impl<'a> Manager<'a> {
         (self.progress)(line.as_ref());
     }
 
-    /// Finds out where each dependency comes from, and puts URLs in the place of repositories' names.
+    /// Determines the source of each dependency, and replaces repository names by their URLs.
     fn sources(&self, dependencies: &mut [Dependency]) -> Result<Vec<Source>, Error> {
         let repositories = Repositories::load(&self.fetcher.paths().repository_config)?;
         let mut missing = Vec::new();
@@ -190,8 +190,8 @@ impl<'a> Manager<'a> {
         }
     }
 
-    /// Fetches new indexes of all repositories that these dependencies come from. One that cannot be had is only
-    /// mentioned: the cached one may do.
+    /// Refreshes the indexes of all repositories of these dependencies. A failure is only reported: the cached
+    /// index may do.
     async fn refresh_indexes(
         &mut self,
         dependencies: &[Dependency],
@@ -319,7 +319,7 @@ impl<'a> Manager<'a> {
         }
     }
 
-    /// Puts all locked dependencies into `charts/`, and removes archives that are no longer wanted.
+    /// Writes all locked dependencies into `charts/`, and removes archives that are no longer needed.
     async fn fill(&mut self, locked: &mut [Dependency], sources: &[Source]) -> Result<(), Error> {
         let charts = self.chart.join("charts");
         match fs::metadata(&charts) {
@@ -463,7 +463,7 @@ impl<'a> Manager<'a> {
         let name = if chart.metadata().api_version == "v1" { "requirements.lock" } else { "Chart.lock" };
         let path = self.chart.join(name);
         if let Ok(target) = fs::read_link(&path) {
-            // Writing through it would change a file elsewhere.
+            // Writing through the symlink would change a file elsewhere.
             return Err(Error::Dependency(format!(
                 "the {name} file is a symlink to {:?}",
                 target.display().to_string()
@@ -495,7 +495,7 @@ fn load_chart(path: &Path) -> Result<Chart, Error> {
     Chart::load(path).map_err(|error| Error::Dependency(error.to_string()))
 }
 
-/// The name under which the index of a repository that was not added is kept: Helm's.
+/// Returns Helm's name for the cached index of a repository that was not added.
 fn unmanaged_name(url: &str) -> String {
     format!("helm-manager-{}", sha256(url.as_bytes()))
 }
@@ -508,7 +508,7 @@ fn list(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// The path without `.` and, as far as that can be told from its text, without `..`: how Helm shows paths.
+/// Cleans a path lexically, as Helm shows paths: without `.`, and without `..` where possible.
 pub fn clean_path(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut cleaned = PathBuf::new();

@@ -1,4 +1,4 @@
-//! From what a person types to a packed chart.
+//! Locates and fetches packed charts.
 
 use std::path::Path;
 
@@ -8,41 +8,41 @@ use crate::cache::sha256;
 use crate::oci::{self, OciReference, Pulled, Registry};
 use crate::{Access, Cache, Entry, Error, Index, Limits, Paths, Repositories, http, urls, write_atomically};
 
-/// A chart that is wanted.
+/// A request for a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// `oci://registry/repository`, a URL of a packed chart, or `repository/chart` for a repository that `helm repo add` knows;
-    /// with [`Request::repository`], the chart's name alone.
+    /// `oci://registry/repository`, the URL of a packed chart, or `repository/chart` for a repository added by `helm repo add`;
+    /// with [`Request::repository`], only the chart's name.
     pub reference: String,
-    /// A version or a constraint. Default: the newest that is not a pre-release.
+    /// A version or a constraint. Default: the newest version that is not a pre-release.
     pub version: String,
-    /// The URL of the repository to look in. Default: none.
+    /// The URL of the chart repository to search. Default: none.
     pub repository: Option<String>,
-    /// Fetch the provenance file as well; it is not looked into. Default: no.
+    /// Whether to fetch the provenance file too; it is not verified. Default: no.
     pub provenance: bool,
 }
 
 impl Request {
-    /// A request for the newest version of a chart.
+    /// Creates a request for the newest version of a chart.
     pub fn new(reference: impl Into<String>) -> Self {
         Self { reference: reference.into(), ..Self::default() }
     }
 
-    /// The same for a version or constraint.
+    /// Sets the version or constraint.
     #[must_use]
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = version.into();
         self
     }
 
-    /// The same from the repository at a URL.
+    /// Sets the URL of the chart repository.
     #[must_use]
     pub fn repository(mut self, url: impl Into<String>) -> Self {
         self.repository = Some(url.into());
         self
     }
 
-    /// The same with its provenance file.
+    /// Also requests the provenance file.
     #[must_use]
     pub fn with_provenance(mut self) -> Self {
         self.provenance = true;
@@ -53,19 +53,19 @@ impl Request {
 /// A packed chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// The name that Helm gives to the file; it has no directories in it.
+    /// The file name that Helm uses; without directories.
     pub file_name: String,
-    /// Where it came from.
+    /// The URL that it was fetched from.
     pub url: String,
     /// The packed chart.
     pub data: Vec<u8>,
-    /// Its sha256 in hexadecimal digits.
+    /// Its SHA-256 in hexadecimal digits.
     pub digest: String,
-    /// The digest of the manifest, with its algorithm, if it came from an OCI registry.
+    /// The manifest's digest, with its algorithm, for a chart from an OCI registry.
     pub manifest_digest: Option<String>,
-    /// The provenance file, if that was asked for and is there.
+    /// The provenance file, if it was requested and exists.
     pub provenance: Option<Vec<u8>>,
-    /// Whether it was in the cache already.
+    /// Whether it came from the cache.
     pub from_cache: bool,
 }
 
@@ -77,36 +77,36 @@ pub struct Fetcher {
     cache: Cache,
 }
 
-/// A packed chart's place, before it is fetched.
+/// The location of a packed chart.
 struct Place {
     url: String,
-    /// The URL that the credentials in `access` belong to.
+    /// The URL to which the credentials in `access` belong.
     origin: String,
     access: Access,
-    /// What the index promises.
+    /// The digest in the index.
     digest: Option<String>,
 }
 
 impl Fetcher {
-    /// A fetcher with Helm's files in `paths` and the default [`Limits`].
+    /// Creates a fetcher with Helm's files at `paths` and the default [`Limits`].
     pub fn new(paths: Paths) -> Self {
         let cache = Cache::new(paths.content_cache.clone());
         Self { paths, limits: Limits::default(), cache }
     }
 
-    /// The same with other limits.
+    /// Sets other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Where this fetcher looks for Helm's files.
+    /// Returns the paths of Helm's files.
     pub fn paths(&self) -> &Paths {
         &self.paths
     }
 
-    /// Finds and fetches a chart.
+    /// Locates and fetches a chart.
     pub fn fetch<'a>(
         &'a self,
         request: &'a Request,
@@ -114,14 +114,14 @@ impl Fetcher {
     ) -> BoxFuture<'a, Result<Fetched, Error>> {
         Box::pin(async move {
             let place = self.locate(request, access).await?;
-            // An index may point into a registry: the version is in that reference then.
+            // An index may refer to an OCI registry: then the version is in that reference.
             let version =
                 if request.reference.starts_with(oci::SCHEME) { request.version.trim() } else { "" };
             self.fetch_from(place, version, request.provenance).await
         })
     }
 
-    /// Fetches the chart that an entry in the index of `repository` stands for.
+    /// Fetches the chart of an entry in the index of `repository`.
     pub(crate) async fn fetch_entry(
         &self,
         repository: &str,
@@ -138,7 +138,7 @@ impl Fetcher {
         }
         let (data, from_cache) = self.download(&place).await?;
         let provenance = match provenance {
-            // Helm only warns about a provenance file that is not there.
+            // Like Helm, tolerates a missing provenance file.
             true => self.get_from(&place, &format!("{}.prov", place.url)).await.ok(),
             false => None,
         };
@@ -165,7 +165,7 @@ impl Fetcher {
         })
     }
 
-    /// Fetches the index of an added repository, or of any under a made-up name, and keeps it where Helm does.
+    /// Fetches and caches the index of a repository, where Helm does. `name` is generated for a repository that was not added.
     pub(crate) async fn refresh_index(&self, name: &str, url: &str, access: &Access) -> Result<Index, Error> {
         let (index, data) = self.raw_index(url, access).await?;
         let names: String = index.names().flat_map(|name| [name, "\n"]).collect();
@@ -180,7 +180,7 @@ impl Fetcher {
         Ok((Index::parse(&data, url)?, data))
     }
 
-    /// The index of an added repository: as `helm repo update` left it, or fetched now if it never ran.
+    /// Loads the index of an added repository, as cached by `helm repo update`. Fetches it if there is none.
     pub(crate) async fn known_index(&self, name: &str, url: &str, access: &Access) -> Result<Index, Error> {
         let path = self.paths.cached_index(name);
         if path.exists() {
@@ -191,7 +191,7 @@ impl Fetcher {
             .map_err(|error| Error::NotARepository { url: url.to_owned(), source: Box::new(error) })
     }
 
-    /// The versions that a repository in a registry has as tags, the newest first.
+    /// Lists the tags of an OCI repository that are versions, newest first.
     pub(crate) async fn tags(&self, reference: &str, access: &Access) -> Result<Vec<String>, Error> {
         let reference = OciReference::parse(reference)?;
         self.open(&reference, access).await?.versions(&reference).await
@@ -220,7 +220,7 @@ impl Fetcher {
         }
     }
 
-    /// A chart in a repository that is given by URL.
+    /// Locates a chart in a repository given by URL.
     async fn locate_in(
         &self,
         repository: &str,
@@ -246,7 +246,7 @@ impl Fetcher {
         self.place(repository, chart, entry, access.clone())
     }
 
-    /// `repository/chart`.
+    /// Locates `repository/chart`.
     async fn locate_known(
         &self,
         reference: &str,
@@ -268,7 +268,7 @@ impl Fetcher {
         self.place(&repository.url, reference, entry, access)
     }
 
-    /// A chart that is given by URL may lie in a repository that was added with credentials: those serve then.
+    /// Finds the added repository that a chart URL belongs to, so that its credentials are used.
     fn locate_owner(&self, url: &str, access: &Access, repositories: &Repositories) -> Option<Place> {
         repositories.entries.iter().filter(|repository| repository.is_special()).find_map(|repository| {
             let index = Index::load(&self.paths.cached_index(&repository.name)).ok()?;
@@ -309,7 +309,7 @@ impl Fetcher {
 
     async fn pull(&self, place: &Place, version: &str, provenance: bool) -> Result<Fetched, Error> {
         let reference = OciReference::parse(&place.url)?;
-        // Credentials for a repository's index are not those of a registry that it points to.
+        // Credentials for a repository's index must not be sent to a registry that it refers to.
         let foreign = place.origin != place.url && !place.access.pass_credentials;
         let access = match foreign {
             true => Access { username: None, password: None, ..place.access.clone() },
@@ -337,7 +337,7 @@ impl Fetcher {
 }
 
 impl Fetched {
-    /// Writes the packed chart, and its provenance file if there is one, into a directory, and gives the chart's path.
+    /// Writes the packed chart, and its provenance file if any, into a directory. Returns the chart's path.
     pub fn save(&self, directory: &Path) -> Result<std::path::PathBuf, Error> {
         let path = directory.join(&self.file_name);
         write_atomically(&path, &self.data)?;

@@ -11,35 +11,35 @@ use crate::{Error, urls};
 
 const USER_AGENT: &str = concat!("steersman/", env!("CARGO_PKG_VERSION"));
 
-/// How many redirects are followed, as many as Go's client does.
+/// The maximum number of redirects, the same as Go's client.
 const MAX_REDIRECTS: usize = 10;
 
-/// What rustls says of an answer that is not TLS.
+/// rustls' error for a response that is not TLS.
 pub(crate) const NOT_TLS: &str = "InvalidContentType";
 
-/// How to speak to a repository or registry.
+/// Credentials and TLS options for a repository or registry.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Name for basic authentication. Default: none; it takes both a name and a password.
+    /// Username for basic authentication. Default: none. Only used together with a password.
     pub username: Option<String>,
     /// Password for basic authentication. Default: none.
     pub password: Option<String>,
-    /// PEM file with the only authorities to trust. Default: the system's.
+    /// PEM file with the only certificate authorities to trust. Default: the system's.
     pub ca_file: Option<PathBuf>,
-    /// PEM file with the client's certificate. Default: none; it takes both a certificate and a key.
+    /// PEM file with the client certificate. Default: none. Only used together with a key.
     pub cert_file: Option<PathBuf>,
     /// PEM file with the client certificate's key. Default: none.
     pub key_file: Option<PathBuf>,
     /// Accept any server certificate. Default: no.
     pub insecure_skip_tls_verify: bool,
-    /// Speak to OCI registries without TLS. Default: no.
+    /// Use plain HTTP for OCI registries. Default: no.
     pub plain_http: bool,
-    /// Send the name and password to whatever host the chart is on. Default: only to the repository's own.
+    /// Send the username and password to any host that the chart is on. Default: only to the repository's own.
     pub pass_credentials: bool,
 }
 
 impl Access {
-    /// Name and password, if both are there: Helm takes one without the other for none.
+    /// Returns username and password; None unless both are set, as in Helm.
     pub(crate) fn basic(&self) -> Option<(&str, &str)> {
         let given = |value: &'_ Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
         if !given(&self.username) || !given(&self.password) {
@@ -48,7 +48,7 @@ impl Access {
         self.username.as_deref().zip(self.password.as_deref())
     }
 
-    /// The client's certificate and key, if both are there.
+    /// Returns the client certificate and key, if both are set.
     pub(crate) fn client_certificate(&self) -> Option<(&Path, &Path)> {
         let given =
             |path: &'_ Option<PathBuf>| path.as_deref().is_some_and(|path| !path.as_os_str().is_empty());
@@ -58,7 +58,7 @@ impl Access {
         self.cert_file.as_deref().zip(self.key_file.as_deref())
     }
 
-    /// The PEM text of the authorities to trust instead of the system's.
+    /// Reads the PEM of the certificate authorities to trust instead of the system's.
     pub(crate) fn authorities(&self) -> Result<Option<Vec<u8>>, Error> {
         let Some(path) = self.ca_file.as_deref().filter(|path| !path.as_os_str().is_empty()) else {
             return Ok(None);
@@ -82,16 +82,17 @@ impl std::fmt::Debug for Access {
     }
 }
 
-/// The most that is taken from the network.
+/// Limits on network transfers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of an index. Default: 256 MiB; the largest public ones have some 30 MiB.
+    /// Maximum size of an index in bytes. Default: 256 MiB; the largest public ones have some 30 MiB.
     pub index: u64,
-    /// Bytes of a packed chart, values file or provenance file. Default: 100 MiB, what Helm lets a chart unpack to.
+    /// Maximum size of a packed chart, values file or provenance file in bytes. Default: 100 MiB, Helm's limit for
+    /// an unpacked chart.
     pub chart: u64,
-    /// Time to connect. Default: 30 s.
+    /// Connect timeout. Default: 30 s.
     pub connect: Duration,
-    /// Time for one request, its body included. Default: 120 s, as in Helm.
+    /// Timeout of a request, including the response body. Default: 120 s, as in Helm.
     pub request: Duration,
 }
 
@@ -106,7 +107,7 @@ impl Default for Limits {
     }
 }
 
-/// GETs `url`. `origin` is the URL that `access` was given for: its name and password go only there.
+/// Sends a GET request for `url`. The username and password of `access` are sent to `origin`'s host only.
 pub(crate) async fn get(
     url: &str,
     origin: &str,
@@ -132,7 +133,7 @@ pub(crate) async fn get(
     read_body(response, url, max_bytes).await
 }
 
-/// Reads an answer to its end, which must come within `max_bytes`.
+/// Reads a response body of at most `max_bytes`.
 pub(crate) async fn read_body(
     mut response: reqwest::Response,
     url: &str,
@@ -143,7 +144,7 @@ pub(crate) async fn read_body(
     if announced > max_bytes {
         return Err(too_large());
     }
-    // A server may announce what it does not send: what it announces is only a hint within reason.
+    // Content-Length is only a hint, so the allocation that it causes is capped.
     let mut body = Vec::with_capacity(usize::try_from(announced.min(8 << 20)).unwrap_or(0));
     while let Some(chunk) = response.chunk().await.map_err(|error| transport(url, &error))? {
         if (body.len() + chunk.len()) as u64 > max_bytes {
@@ -158,12 +159,12 @@ pub(crate) fn transport(url: &str, error: &reqwest::Error) -> Error {
     Error::Transport { url: url.to_owned(), message: root_cause(error) }
 }
 
-/// What a client does about redirects.
+/// The redirect policy of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Redirects {
-    /// Follows them, without the credentials where they lead to another host, but not from TLS to plain HTTP.
+    /// Follows redirects, without credentials to another host, and never from TLS to plain HTTP.
     Follow,
-    /// Takes them for the answer.
+    /// Returns the redirect as the response.
     Refuse,
 }
 
@@ -185,7 +186,7 @@ impl Redirects {
     }
 }
 
-/// A client that trusts, and presents itself, as `access` says.
+/// Builds a client with the TLS options of `access`.
 pub(crate) fn client(
     access: &Access,
     limits: &Limits,
@@ -224,12 +225,12 @@ pub(crate) fn client(
     builder.build().map_err(|error| Error::Tls(root_cause(&error)))
 }
 
-/// Makes ring the cryptography of every TLS connection in the process, unless the program has chosen another.
+/// Installs ring as the process' crypto provider, unless the program has already chosen one.
 fn use_ring() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// The innermost cause: the outer layers only repeat that a request failed.
+/// Returns the innermost cause: the outer errors only repeat that a request failed.
 fn root_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "timed out".into();

@@ -1,4 +1,4 @@
-//! A repository's index.yaml.
+//! A chart repository's index.yaml.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use crate::cache::is_sha256;
 use crate::{Error, version, yaml};
 
-/// All charts of a repository, each with its versions, the newest first.
+/// All charts of a repository, each with its versions, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
     charts: BTreeMap<String, Vec<Entry>>,
@@ -25,16 +25,16 @@ pub struct Entry {
     /// The chart's version.
     #[serde(deserialize_with = "text")]
     pub version: String,
-    /// Where it is, seen from the repository's URL. Only the first one is used, as in Helm.
+    /// Its URLs, relative to the repository's. Only the first one is used, as in Helm.
     #[serde(deserialize_with = "list")]
     pub urls: Vec<String>,
-    /// The sha256 of the packed chart as the index spells it; empty if it has none.
+    /// The packed chart's SHA-256, unparsed; empty if there is none.
     #[serde(deserialize_with = "text")]
     digest: String,
 }
 
 impl Entry {
-    /// The sha256 of the packed chart in hexadecimal digits, if the index has one that can be checked.
+    /// Returns the packed chart's SHA-256 in hexadecimal digits, if the index has a valid one.
     pub fn sha256(&self) -> Option<String> {
         let digest = self.digest.trim().to_ascii_lowercase();
         let digest = digest.strip_prefix("sha256:").unwrap_or(&digest);
@@ -43,7 +43,7 @@ impl Entry {
 }
 
 impl Index {
-    /// Reads an index in YAML or JSON; `source` is named in errors.
+    /// Parses an index in YAML or JSON; `source` names it in errors.
     pub fn parse(data: &[u8], source: &str) -> Result<Self, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -73,14 +73,14 @@ impl Index {
         Ok(Self { charts })
     }
 
-    /// Reads the index in a file.
+    /// Loads an index from a file.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let data = fs::read(path).map_err(|source| Error::file(path, source))?;
         Self::parse(&data, &path.display().to_string())
     }
 
-    /// The version of a chart that satisfies `constraint`: the very one if it is spelled like that, or else the newest.
-    /// An empty constraint is satisfied by anything but pre-releases.
+    /// Finds a version of a chart that satisfies `constraint`. Prefers the identical version, then the newest. An empty
+    /// constraint accepts everything but pre-releases.
     pub fn find(&self, chart: &str, constraint: &str) -> Result<&Entry, String> {
         let entries = self.charts.get(chart).ok_or("no chart name found")?;
         if entries.is_empty() {
@@ -94,28 +94,28 @@ impl Index {
             .ok_or_else(|| format!("no chart version found for {chart}-{constraint}"))
     }
 
-    /// All versions of a chart, the newest first; `None` if the repository does not have the chart.
+    /// Returns all versions of a chart, newest first; `None` if the repository does not have the chart.
     pub fn versions(&self, chart: &str) -> Option<&[Entry]> {
         self.charts.get(chart).map(Vec::as_slice)
     }
 
-    /// The names of all charts.
+    /// Returns the names of all charts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.charts.keys().map(String::as_str)
     }
 
-    /// Every version of every chart.
+    /// Returns every version of every chart.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.charts.values().flatten()
     }
 }
 
-/// Helm leaves out entries that no chart can have.
+/// Whether Helm accepts the entry; it skips entries with an invalid name or version.
 fn is_valid(entry: &Entry) -> bool {
     !entry.name.is_empty() && !entry.name.contains('/') && version::is_version(&entry.version)
 }
 
-/// A string, or whatever unquoted scalar stands in its place.
+/// Deserializes a string, or any unquoted scalar as its text.
 pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -133,7 +133,7 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
     })
 }
 
-/// A list, or null for an empty one.
+/// Deserializes a list; null is an empty one.
 fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Option::<Vec<String>>::deserialize(deserializer).map(Option::unwrap_or_default)
 }

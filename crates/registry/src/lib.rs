@@ -1,4 +1,4 @@
-//! Chart repositories and OCI registries: fetching charts, pushing images, credentials, and a cache on disk.
+//! Chart repositories and OCI registries: fetching charts, pushing images, credentials, and a cache.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), steersman_registry::Error> {
@@ -13,11 +13,11 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** nothing read from the network is unbounded: indexes, charts, manifests, lists of tags and tokens have a limit in
-//! bytes, redirects are counted, and every request has a deadline.
+//! **Invariant:** nothing read from the network is unbounded: indexes, charts, manifests, tag lists and tokens have a maximum
+//! size, redirects are counted, and every request has a timeout.
 //!
-//! **Invariant:** a name and password go to the host they were given for, and to no other, unless the caller asks for
-//! that by [`Access::pass_credentials`].
+//! **Invariant:** a username and password are only sent to the host that they were given for, unless the caller sets
+//! [`Access::pass_credentials`].
 
 mod cache;
 mod credentials;

@@ -1,4 +1,4 @@
-//! Chart.lock: which versions were chosen, and for which Chart.yaml.
+//! Chart.lock: the chosen versions, and the digest of the Chart.yaml that they were chosen for.
 
 use serde_json::json;
 use steersman_chart::{Dependency, Lock};
@@ -6,12 +6,12 @@ use steersman_chart::{Dependency, Lock};
 use crate::cache::sha256;
 use crate::yaml;
 
-/// The digest that ties a lock file to a Chart.yaml: of both lists of dependencies as Go writes them in JSON.
+/// Computes the digest that ties a lock file to a Chart.yaml: of both dependency lists in Go's JSON.
 pub fn digest(wanted: &[Dependency], locked: &[Dependency]) -> String {
     go_digest([wanted, locked])
 }
 
-/// The digest that Helm 2 made of requirements.yaml.
+/// Computes the digest that Helm 2 made of requirements.yaml.
 pub(crate) fn helm2_digest(wanted: &[Dependency]) -> String {
     #[derive(serde::Serialize)]
     struct Requirements<'a> {
@@ -26,7 +26,7 @@ fn go_digest(lists: impl serde::Serialize) -> String {
     format!("sha256:{}", sha256(escape_like_go(&text).as_bytes()))
 }
 
-/// Go's JSON writes these as escapes, wherever they stand; in JSON they only stand in strings.
+/// Escapes the characters that Go's JSON encoder escapes; outside of strings they do not occur in JSON.
 fn escape_like_go(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {
@@ -42,7 +42,7 @@ fn escape_like_go(json: &str) -> String {
     escaped
 }
 
-/// The text of a lock file.
+/// Formats a lock file.
 pub(crate) fn to_yaml(lock: &Lock) -> String {
     yaml::to_string(&json!({
         "dependencies": lock.dependencies,

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use flate2::{Compression, GzBuilder};
 use steersman_chart::Chart;
 
-/// Packs a chart's files as they are under a directory of its name: comments in Chart.yaml stay, and the same chart
-/// makes the same bytes.
+/// Packs a chart's files verbatim in a directory of its name. Chart.yaml keeps its comments, and the archive is
+/// reproducible.
 pub(crate) fn pack(chart: &Chart) -> io::Result<Vec<u8>> {
-    // What `helm package` marks its archives with.
+    // `helm package` marks its archives with this comment.
     let gzip = GzBuilder::new().comment("Helm").write(Vec::new(), Compression::default());
     let mut archive = tar::Builder::new(gzip);
     for file in chart.all_files() {

@@ -1,10 +1,10 @@
-//! Where Helm keeps its files, so that what people set up with `helm repo add` and `helm registry login` works here.
+//! The paths of Helm's files, so that `helm repo add` and `helm registry login` take effect here too.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The files and directories that Helm's own settings live in, and the cache of this crate.
+/// The paths of Helm's configuration and cache files, and of this crate's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     /// The file that `helm repo add` writes. Default: `HELM_REPOSITORY_CONFIG`, or `repositories.yaml` in Helm's configuration directory.
@@ -15,19 +15,20 @@ pub struct Paths {
     pub registry_config: PathBuf,
     /// Docker's configuration. Default: `config.json` in `DOCKER_CONFIG`, or in `.docker` in the home directory. `None` without a home directory.
     pub docker_config: Option<PathBuf>,
-    /// Where fetched charts are kept by their digest. Default: `STEERSMAN_CACHE`, or `steersman` in the user's cache directory. `None` switches the cache off.
+    /// The directory of the content-addressed cache. Default: `STEERSMAN_CACHE`, or `steersman` in the user's cache directory.
+    /// `None` disables the cache.
     pub content_cache: Option<PathBuf>,
 }
 
 impl Paths {
-    /// The paths that this process's environment asks for.
+    /// Returns the paths that the process' environment specifies.
     pub fn from_env() -> Self {
         Self::from_lookup(|name| env::var_os(name))
     }
 
-    /// The paths that an environment asks for; `lookup` gives a variable's value.
+    /// Returns the paths that an environment specifies; `lookup` returns a variable's value.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
-        // Helm takes an empty base variable for an unset one, but a file variable set to nothing for an empty path.
+        // Helm treats an empty base directory variable as unset, but an empty file variable as an empty path.
         let base = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = base(if cfg!(windows) { "USERPROFILE" } else { "HOME" });
         let cache_base = base("XDG_CACHE_HOME").or_else(|| default_cache(&lookup, home.as_ref()));
@@ -50,7 +51,7 @@ impl Paths {
         }
     }
 
-    /// The cached index of a repository that `helm repo add` knows by `name`.
+    /// Returns the path of the cached index of an added repository.
     pub fn cached_index(&self, name: &str) -> PathBuf {
         self.repository_cache.join(format!("{name}-index.yaml"))
     }

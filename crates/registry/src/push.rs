@@ -8,14 +8,14 @@ use crate::distribution::{self, Distribution};
 use crate::image::Image;
 use crate::{Access, Credential, Error, Limits, OciReference, Paths, credentials};
 
-/// Time for one upload.
+/// The timeout of one upload.
 const UPLOAD: Duration = Duration::from_secs(30 * 60);
 
-/// Pushes an image to the registry that a reference names, under its tag, `latest` if it has none. Blobs that the
-/// registry has already are not sent. Credentials are those in `access`, or else those in Helm's or Docker's files.
+/// Pushes an image to the registry of a reference, under its tag, by default `latest`. Blobs that the registry
+/// already has are not uploaded. Credentials are those in `access`, or else those in Helm's or Docker's files.
 ///
 /// # Errors
-/// Fails if the registry cannot be reached, or does not take the image.
+/// Fails if the registry cannot be reached, or rejects the image.
 pub fn push<'a>(
     image: &'a Image,
     reference: &'a OciReference,

@@ -1,4 +1,4 @@
-//! The repositories that `helm repo add` knows.
+//! The repositories added by `helm repo add`.
 
 use std::fs;
 use std::io;
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use crate::index::text;
 use crate::{Access, Error, yaml};
 
-/// What repositories.yaml says.
+/// The content of repositories.yaml.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repositories {
-    /// In the order of the file.
+    /// The entries, in the order of the file.
     pub entries: Vec<Repository>,
 }
 
@@ -20,10 +20,10 @@ pub struct Repositories {
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Repository {
-    /// The name it goes by.
+    /// Its name.
     #[serde(deserialize_with = "text")]
     pub name: String,
-    /// Where its index.yaml is.
+    /// Its URL, under which index.yaml is.
     #[serde(deserialize_with = "text")]
     pub url: String,
     #[serde(deserialize_with = "text")]
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Repository {
 }
 
 impl Repository {
-    /// How to speak to it: what was said when it was added counts more than `given`.
+    /// Returns the access options of the repository: its own settings take precedence over `given`.
     pub fn access(&self, given: &Access) -> Access {
         let mut access = given.clone();
         if !self.username.is_empty() && !self.password.is_empty() {
@@ -65,14 +65,14 @@ impl Repository {
         access
     }
 
-    /// Whether it was added with anything but a name and a URL.
+    /// Whether it has settings other than name and URL.
     pub(crate) fn is_special(&self) -> bool {
         self.access(&Access::default()) != Access::default()
     }
 }
 
 impl Repositories {
-    /// Reads repositories.yaml; a file that is not there names no repositories.
+    /// Loads repositories.yaml; a missing file is an empty list.
     pub fn load(path: &Path) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct File {
@@ -93,7 +93,7 @@ impl Repositories {
         Ok(Self { entries })
     }
 
-    /// The repository of that name.
+    /// Returns the repository with a name.
     pub fn by_name(&self, name: &str) -> Result<&Repository, Error> {
         let found = self.entries.iter().find(|repository| repository.name == name);
         let repository = found.ok_or_else(|| Error::UnknownRepository(name.to_owned()))?;
@@ -103,7 +103,7 @@ impl Repositories {
         Ok(repository)
     }
 
-    /// The repository at that URL.
+    /// Returns the repository with a URL.
     pub fn by_url(&self, url: &str) -> Option<&Repository> {
         self.entries.iter().find(|repository| crate::urls::equal(&repository.url, url))
     }

@@ -1,10 +1,11 @@
-//! The little that Helm does with URLs.
+//! URL handling equivalent to Helm's.
 
 use url::Url;
 
 use crate::Error;
 
-/// `reference` as seen from a repository at `base`: absolute URLs stay, others lie beneath the repository and keep its query.
+/// Resolves `reference` against a repository's `base`. Absolute URLs are kept, others are below the base and inherit its
+/// query.
 pub(crate) fn resolve(base: &str, reference: &str) -> Result<String, Error> {
     if Url::parse(reference).is_ok() {
         return Ok(reference.to_owned());
@@ -24,7 +25,7 @@ pub(crate) fn parse(url: &str) -> Result<Url, Error> {
     Url::parse(url).map_err(|_| Error::InvalidUrl(url.to_owned()))
 }
 
-/// Whether two URLs are the same but for how their paths are spelled.
+/// Whether two URLs are equal after cleaning their paths.
 pub(crate) fn equal(left: &str, right: &str) -> bool {
     match (Url::parse(left), Url::parse(right)) {
         (Ok(left), Ok(right)) => cleaned(left) == cleaned(right),
@@ -33,7 +34,7 @@ pub(crate) fn equal(left: &str, right: &str) -> bool {
     }
 }
 
-/// Whether both URLs speak to the same service: scheme, host and port. Credentials never leave it unasked.
+/// Whether both URLs have the same origin: scheme, host and port. Credentials never leave it unless requested.
 pub(crate) fn same_service(left: &str, right: &str) -> bool {
     match (Url::parse(left), Url::parse(right)) {
         (Ok(left), Ok(right)) => left.origin() == right.origin() && left.origin().is_tuple(),
@@ -41,7 +42,7 @@ pub(crate) fn same_service(left: &str, right: &str) -> bool {
     }
 }
 
-/// The last part of a URL's path.
+/// Returns the last segment of a URL's path.
 pub(crate) fn file_name(url: &Url) -> &str {
     url.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }

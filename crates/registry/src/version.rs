@@ -1,31 +1,31 @@
-//! Versions and constraints on them, as Helm understands them.
+//! Versions and version constraints with Helm's semantics.
 
 use std::cmp::Reverse;
 
 use steersman_chart::semver::{Constraint, Version};
 
-/// What a constraint accepts.
+/// A version constraint.
 pub(crate) struct Matcher(Constraint);
 
 impl Matcher {
-    /// Reads a constraint; an empty one accepts all but pre-releases.
+    /// Parses a constraint; an empty one accepts everything but pre-releases.
     pub(crate) fn new(constraint: &str) -> Result<Self, String> {
         let constraint = if constraint.is_empty() { "*" } else { constraint };
         Constraint::parse(constraint).map(Self).map_err(|error| error.to_string())
     }
 
-    /// Reads the constraint of a dependency, where nothing is not the same as anything.
+    /// Parses a dependency's constraint, where an empty one is not the same as `*`.
     pub(crate) fn of_dependency(constraint: &str) -> Result<Self, String> {
         Constraint::parse(constraint).map(Self).map_err(|error| error.to_string())
     }
 
-    /// Whether `version` is one, and satisfies the constraint.
+    /// Whether `version` is valid and satisfies the constraint.
     pub(crate) fn accepts(&self, version: &str) -> bool {
         Version::parse(version).is_ok_and(|version| self.0.check(&version))
     }
 }
 
-/// The first of `versions` that satisfies `constraint`.
+/// Returns the first of `versions` that satisfies `constraint`.
 pub(crate) fn first_match<'a>(
     mut versions: impl Iterator<Item = &'a str>,
     constraint: &str,
@@ -34,17 +34,17 @@ pub(crate) fn first_match<'a>(
     Ok(versions.find(|version| matcher.accepts(version)))
 }
 
-/// Whether `text` is a version, be it as short as `1`.
+/// Whether `text` is a version, possibly as short as `1`.
 pub(crate) fn is_version(text: &str) -> bool {
     Version::parse(text).is_ok()
 }
 
-/// Whether `text` is a version with all three numbers and nothing before them.
+/// Whether `text` is a version with all three numbers and no prefix.
 pub(crate) fn is_strict_version(text: &str) -> bool {
     Version::parse_strict(text).is_ok()
 }
 
-/// Whether two versions are the same; what is no version must be the same text.
+/// Whether two versions are equal; invalid ones are compared as strings.
 pub(crate) fn equal(left: &str, right: &str) -> bool {
     match (Version::parse(left), Version::parse(right)) {
         (Ok(left), Ok(right)) => left == right,
@@ -53,12 +53,12 @@ pub(crate) fn equal(left: &str, right: &str) -> bool {
     }
 }
 
-/// Versions from the newest to the oldest.
+/// Sorts versions, newest first.
 pub(crate) fn newest_first(versions: impl Iterator<Item = String>) -> Vec<String> {
     newest_first_by(versions, |version| version)
 }
 
-/// Things from the newest to the oldest by their version; what has none comes last.
+/// Sorts items by version, newest first; those without a valid one are last.
 pub(crate) fn newest_first_by<T>(things: impl Iterator<Item = T>, version: impl Fn(&T) -> &str) -> Vec<T> {
     let mut dated: Vec<_> = things.map(|thing| (Version::parse(version(&thing)).ok(), thing)).collect();
     dated.sort_by(|(left, _), (right, _)| Reverse(left).cmp(&Reverse(right)));

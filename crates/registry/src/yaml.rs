@@ -1,13 +1,13 @@
-//! YAML files as Helm reads them, into the types of this crate.
+//! YAML files, parsed and written as Helm does.
 
 use serde::de::DeserializeOwned;
 
-/// Reads a YAML document.
+/// Parses a YAML document.
 pub(crate) fn parse<T: DeserializeOwned>(data: &[u8]) -> Result<T, String> {
     steersman_yaml::from_slice_as(data).map_err(|error| error.to_string())
 }
 
-/// Reads JSON if it is that, which is much quicker for large indexes, or else YAML.
+/// Parses JSON, which is much faster for large indexes, or else YAML.
 pub(crate) fn parse_or_json<T: DeserializeOwned>(data: &[u8]) -> Result<T, String> {
     if data.trim_ascii_start().starts_with(b"{")
         && let Ok(parsed) = serde_json::from_slice(data)

@@ -1,4 +1,4 @@
-//! Adopting a release whose records are missing or do not verify, from its objects in the cluster.
+//! Adoption of a release whose records are missing or do not verify, by its objects in the cluster.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -13,11 +13,11 @@ use crate::record::{Release, Status};
 use crate::releases::{Options, Releases};
 
 impl Releases {
-    /// Replaces a record that does not verify by a signed one of what was rendered, under the same revision. No hooks run,
-    /// and no object is written.
+    /// Replaces a record that does not verify by a signed one, rendered anew under the same revision. Runs no hooks and
+    /// writes no objects.
     ///
     /// # Errors
-    /// Fails if an object of the release is there and does not carry its ownership.
+    /// Fails if an object of the release exists without the release's ownership metadata.
     pub fn adopt<'a>(
         &'a self,
         unverified: &'a Release,
@@ -34,7 +34,7 @@ impl Releases {
             release.info.last_deployed = unverified.info.last_deployed;
             release.info.status = Status::Deployed;
             release.info.description = "Adopted: the record was written by another program".into();
-            // Without a key a record never becomes ours, and would be written at each start.
+            // Without a key the record would never verify, and would be rewritten at each start.
             if self.storage.signs() {
                 self.storage.update(&release).await?;
             }
@@ -42,7 +42,7 @@ impl Releases {
         })
     }
 
-    /// Keeps what templates drew at random as it is in the objects of the release that are in the cluster.
+    /// Keeps the randomly generated values that the live objects of the release hold.
     pub(crate) async fn keep_live_random(
         &self,
         rendered: &mut Rendered,
@@ -70,8 +70,8 @@ impl Releases {
     }
 }
 
-/// Makes a live object look as if a chart had rendered it: under the same type and place, and with the text of Secrets
-/// where a chart may have it.
+/// Makes a live object comparable to its rendered form. It gets the rendered type and namespace, and the values of a
+/// Secret also as `stringData`, where a chart may have them.
 fn as_rendered(live: &mut Value, rendered: &Value) {
     for field in ["apiVersion", "kind"] {
         live[field] = rendered.get(field).cloned().unwrap_or_default();

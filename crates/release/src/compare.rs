@@ -1,4 +1,4 @@
-//! Whether two revisions, or an object and what is wanted of it, really differ.
+//! Comparison of two revisions, or of a live and a desired object.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::object::documents;
 use crate::record::Release;
 use crate::releases::{Options, Releases};
 
-/// The deepest nesting that is followed.
+/// Maximum nesting depth that is compared.
 const MAX_DEPTH: usize = 128;
 
 impl Releases {
-    /// The revision that an upgrade from `current` to a chart and values would make, without looking at the objects in
-    /// the cluster. See [`Release::differs`].
+    /// Renders the revision that an upgrade from `current` to a chart and values would make. The objects in the
+    /// cluster are not read. See [`Release::differs`].
     ///
     /// # Errors
     /// Fails if the chart does not render.
@@ -38,7 +38,7 @@ impl Releases {
 }
 
 impl Release {
-    /// Whether an object or a hook of the other revision really is another: not whether the texts differ.
+    /// Whether an object or a hook differs from the other revision, regardless of formatting.
     ///
     /// # Errors
     /// Fails if one of the manifests does not parse.
@@ -55,7 +55,7 @@ impl Release {
     }
 }
 
-/// What hooks say: when they run, in which order, and what they are.
+/// Content of hooks: their events, weights and objects.
 type HookBundle = Vec<(Vec<String>, i64, BTreeMap<String, Value>)>;
 
 fn hooks(release: &Release) -> Result<HookBundle> {
@@ -64,7 +64,7 @@ fn hooks(release: &Release) -> Result<HookBundle> {
     said.collect()
 }
 
-/// The objects of a manifest by what they are. The order of objects, and fields that are null, say nothing.
+/// Parses a manifest into objects by identity. The order of objects, and null fields, are ignored.
 fn bundle(manifest: &str) -> Result<BTreeMap<String, Value>> {
     let mut objects = BTreeMap::new();
     for mut document in documents(manifest)? {
@@ -76,19 +76,20 @@ fn bundle(manifest: &str) -> Result<BTreeMap<String, Value>> {
     Ok(objects)
 }
 
-/// Whether a live object has everything that is wanted of it. Fields that only the live one has say nothing, nor does
-/// another spelling of a quantity that the API server spells anew. `ignored` are JSON pointers to leave out.
+/// Whether a live object has every wanted value. Further fields of the live object are ignored, as are different
+/// spellings of a quantity in built-in kinds, which the API server normalizes. `ignored` are JSON pointers to leave
+/// out.
 pub fn covers(live: &Value, wanted: &Value, ignored: &[String]) -> bool {
     let group = wanted["apiVersion"].as_str().and_then(|version| version.split_once('/'));
-    // Custom resources are stored as they are written.
+    // Custom resources are stored verbatim.
     let builtin = group.is_none_or(|(group, _)| !group.contains('.') || group.ends_with(".k8s.io"));
     Coverage { ignored, builtin }.covered(live, wanted, "", MAX_DEPTH)
 }
 
-/// How two objects are compared.
+/// Settings of a comparison.
 struct Coverage<'a> {
     ignored: &'a [String],
-    /// The kind is one of the API server's own, which spells quantities anew.
+    /// Whether the kind is built in: the API server normalizes its quantities.
     builtin: bool,
 }
 
@@ -130,7 +131,7 @@ impl Coverage<'_> {
     }
 }
 
-/// What the server leaves out: to say it is to say nothing.
+/// Whether a value is one that the server omits: setting it is the same as leaving it out.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -142,8 +143,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether a field of a built-in kind is a quantity. Everywhere else text that looks like one is only text: `1.10` and
-/// `1.1` are two versions.
+/// Whether a field of a built-in kind is a quantity. Elsewhere a string that looks like one is only a string: `1.10`
+/// and `1.1` are two versions.
 fn is_quantity(path: &str) -> bool {
     let mut segments = path.rsplit('/');
     let (field, parent) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
@@ -168,11 +169,11 @@ fn is_quantity(path: &str) -> bool {
 }
 
 fn same_number(one: &Number, two: &Number) -> bool {
-    // Whole numbers beyond what a float holds differ although their floats do not.
+    // Integers beyond a float's precision may differ although their floats are equal.
     one == two || ((one.is_f64() || two.is_f64()) && one.as_f64() == two.as_f64())
 }
 
-/// Whether two scalars are one quantity in two spellings, such as `1` and `1000m`.
+/// Whether two scalars are the same quantity, such as `1` and `1000m`.
 fn same_quantity(one: &Value, two: &Value) -> bool {
     quantity(one).is_some_and(|one| Some(one) == quantity(two))
 }
@@ -289,7 +290,7 @@ mod tests {
         assert!(!one.objects_differ(&release(turned)).unwrap(), "their order says nothing");
         assert!(one.objects_differ(&release("---\nkind: A\nmetadata: {name: a}\n")).unwrap());
         assert!(one.objects_differ(&release("")).unwrap());
-        // What is the same needs no look.
+        // Equal manifests are not parsed.
         let broken = release("{");
         assert!(!broken.objects_differ(&broken).unwrap());
         assert!(broken.objects_differ(&one).is_err());

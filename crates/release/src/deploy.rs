@@ -1,5 +1,4 @@
-//! What install, upgrade and rollback have in common: writing objects, pruning, hooks, waiting, and what to do when it
-//! fails.
+//! Common steps of install, upgrade and rollback: writes, pruning, hooks, waiting, and failures.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -21,25 +20,25 @@ use crate::storage::Revision;
 use crate::wait;
 use crate::write::{Outcome, WriteMode, Writer};
 
-/// How many objects of one kind are written at once.
+/// Maximum number of concurrent writes of one kind.
 const WRITES: usize = 8;
-/// How long definitions may take to be served.
+/// Timeout for CRDs to be established.
 const ESTABLISH: Duration = Duration::from_secs(60);
 
-/// What is about to be done to the cluster.
+/// Planned changes to the cluster.
 pub(crate) struct Plan {
     /// The desired objects, in install order.
     pub(crate) targets: Vec<Object>,
     /// Their live states.
     pub(crate) live: Vec<Option<DynamicObject>>,
-    /// What earlier revisions wanted, the latest last.
+    /// The objects of earlier revisions, the latest last.
     pub(crate) originals: Vec<Object>,
-    /// Identities of those that trusted records list.
+    /// Identities of the objects that verified records list.
     pub(crate) recorded: HashSet<ObjectId>,
 }
 
 impl Plan {
-    /// Whether an object of the release is there and carries its ownership.
+    /// Whether an object of the release exists with the release's ownership metadata.
     pub(crate) fn has_owned(&self, release: &Release) -> bool {
         let owned = |live: &DynamicObject| {
             ownership_errors(&json!(live), &release.name, &release.namespace).is_empty()
@@ -48,21 +47,21 @@ impl Plan {
     }
 }
 
-/// What differs between an install, an upgrade and a rollback once there is a plan.
+/// How install, upgrade and rollback differ in carrying out a plan.
 pub(crate) struct Operation {
     pub(crate) before: HookEvent,
     pub(crate) after: HookEvent,
-    /// How Helm names a failure of those.
+    /// Helm's wording of a failed hook.
     pub(crate) hook_failed: fn(HookEvent, &Error) -> String,
-    /// What Helm calls it in errors.
+    /// Helm's name of the operation in errors.
     pub(crate) name: &'static str,
-    /// The first word about a revision that failed.
+    /// First word of a failed revision's description.
     pub(crate) title: &'static str,
-    /// Whether a failed one may delete what it created, if the options want that.
+    /// Whether a failed operation may delete the objects that it created, if the options request it.
     pub(crate) cleans_up: bool,
 }
 
-/// A revision that is about to be made.
+/// A revision that is ready to be deployed.
 pub(crate) struct Prepared {
     pub(crate) release: Release,
     pub(crate) plan: Plan,
@@ -70,7 +69,7 @@ pub(crate) struct Prepared {
     pub(crate) revisions: Vec<Revision>,
 }
 
-/// How a deploy ended: the revision is recorded as deployed or failed.
+/// Outcome of a deploy: the revision is recorded as deployed or failed.
 #[must_use]
 pub(crate) enum DeployOutcome {
     Deployed(Box<Release>),
@@ -83,14 +82,14 @@ pub(crate) struct FailedDeploy {
     pub(crate) error: Error,
     /// The revisions before it, oldest first.
     pub(crate) revisions: Vec<Revision>,
-    /// What it had created.
+    /// Objects that it had created.
     created: Vec<Object>,
-    /// What to say, with what came of cleaning up.
+    /// The error message, including the outcome of the cleanup.
     message: String,
 }
 
 impl FailedDeploy {
-    /// As an error, with what was done about it.
+    /// Converts to an error; `undone` is the message if the revision was undone.
     pub(crate) fn into_error(self, undone: Option<String>) -> Error {
         Error::Failed {
             message: undone.unwrap_or(self.message),
@@ -123,7 +122,7 @@ impl Releases {
         render::render(request, &self.client, &self.kinds, confined).await
     }
 
-    /// The objects that a release wants, marked as its own.
+    /// Returns the objects of a release, with ownership metadata.
     pub(crate) async fn targets(&self, release: &Release) -> Result<Vec<Object>> {
         let mut targets = object::parse(&release.manifest, &self.namespace, &self.kinds).await?;
         for target in &mut targets {
@@ -158,18 +157,18 @@ impl Releases {
         Ok(Plan { targets, live, originals, recorded })
     }
 
-    /// The objects of a release as they are written: marked as its own and decorated.
+    /// Returns the objects of a release as they are written: with ownership metadata, and decorated.
     ///
     /// # Errors
-    /// Fails if the manifest does not parse, or the cluster does not have a kind.
+    /// Fails if the manifest does not parse, or the cluster does not serve a kind.
     pub fn objects<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Vec<Object>>> {
         Box::pin(async move { self.targets(release).await })
     }
 
-    /// Writes an object of a release again, for drift correction. Returns the outcome and the live object.
+    /// Writes an object of a release again, to correct drift. Returns the outcome and the live object.
     ///
     /// # Errors
-    /// Fails if the cluster refuses it.
+    /// Fails if the API server refuses it.
     pub fn enforce<'a>(&'a self, object: &'a Object) -> BoxFuture<'a, Result<(Outcome, DynamicObject)>> {
         Box::pin(async move {
             let writer = self.writer();
@@ -179,7 +178,7 @@ impl Releases {
             if code(source) != Some(422) {
                 return written;
             }
-            // A merge keeps what others added to a list, which may not go together with what belongs there: two ports of one name.
+            // A merge keeps list items that others added, which may conflict with the desired ones: two ports of one name.
             match writer.overwrite(object).await {
                 Ok(now) => Ok((Outcome::Changed, now)),
                 Err(_) => written,
@@ -187,7 +186,7 @@ impl Releases {
         })
     }
 
-    /// Makes sure that objects which are there may be taken.
+    /// Checks that existing objects may be adopted.
     pub(crate) fn check_ownership(
         &self,
         operation: &'static str,
@@ -208,8 +207,8 @@ impl Releases {
         Ok(())
     }
 
-    /// Records a revision, carries its plan out, and records how it went: deployed, with those before it superseded, or
-    /// failed.
+    /// Records a revision, executes its plan, and records the outcome. The revision is then deployed, with earlier ones
+    /// superseded, or failed.
     pub(crate) async fn deploy(
         &self,
         prepared: Prepared,
@@ -231,7 +230,7 @@ impl Releases {
         };
         release.info.status = Status::Failed;
         release.info.description = format!("{} {:?} failed: {error}", operation.title, release.name);
-        // What went wrong first is what counts; a record that stays pending is recovered by the next run.
+        // The first error is the one to return; a record that stays pending is recovered by the next operation.
         if let Err(error) = self.storage.update(&release).await {
             tracing::warn!(%error, "cannot record that the release failed");
         }
@@ -253,8 +252,8 @@ impl Releases {
         }
     }
 
-    /// Runs the hooks before, writes and prunes, waits, and runs the hooks after. What was created is added to
-    /// `created` even if this fails.
+    /// Runs the hooks before, writes and prunes, waits, and runs the hooks after. Created objects are added to
+    /// `created` even on failure.
     async fn execute(
         &self,
         release: &mut Release,
@@ -286,7 +285,7 @@ impl Releases {
         Ok(())
     }
 
-    /// Writes objects kind by kind; those of one kind at once.
+    /// Writes objects kind by kind; objects of one kind concurrently.
     async fn write_all(
         &self,
         targets: &[Object],
@@ -326,7 +325,7 @@ impl Releases {
         Ok(())
     }
 
-    /// Deletes objects, as after a failed upgrade.
+    /// Deletes objects, after a failed upgrade for instance.
     async fn remove(&self, objects: &[Object]) -> Result<()> {
         let writer = self.writer();
         for object in objects.iter().rev() {
@@ -336,7 +335,7 @@ impl Releases {
         Ok(())
     }
 
-    /// Deals with the definitions in a chart's `crds/` and waits until they are served.
+    /// Installs the CRDs of a chart's `crds/` by the policy, and waits until they are established.
     pub(crate) async fn definitions(&self, crds: &[steersman_chart::Crd], policy: CrdPolicy) -> Result<()> {
         if policy == CrdPolicy::Skip {
             return Ok(());
@@ -365,12 +364,12 @@ impl Releases {
         Ok(())
     }
 
-    /// The records of revisions that may have left objects behind: the last deployed one, and all after it that are
-    /// neither deployed nor uninstalled. Oldest first.
+    /// Returns the records of revisions that may have left objects behind, oldest first. Those are the last deployed
+    /// one, and all after it that are neither deployed nor uninstalled.
     pub(crate) async fn prior_releases(&self, revisions: &[Revision]) -> Result<Vec<Release>> {
         let since = revisions.iter().rposition(|revision| revision.status == Status::Deployed);
         let since = since.or_else(|| {
-            // Nothing is deployed: what came after the last uninstall counts.
+            // Nothing is deployed: use the revisions after the last uninstall.
             let gone = revisions.iter().rposition(|revision| revision.status == Status::Uninstalled);
             gone.map(|index| index + 1)
         });
@@ -378,7 +377,7 @@ impl Releases {
         self.storage.get_all(&chosen).await
     }
 
-    /// Forgets the oldest revisions, so that with one more there are at most `max`; the deployed one stays.
+    /// Deletes the oldest revisions, so that with one more there are at most `max`. The deployed one is kept.
     pub(crate) async fn remove_least_recent(&self, revisions: &[Revision], max: usize) -> Result<()> {
         if max == 0 || revisions.len() < max {
             return Ok(());
@@ -391,14 +390,14 @@ impl Releases {
         Ok(())
     }
 
-    /// Marks revisions that were deployed before this one.
+    /// Marks all deployed revisions but one as superseded.
     pub(crate) async fn supersede(&self, revisions: &[Revision], but: i64) -> Result<()> {
         let deployed = revisions
             .iter()
             .filter(|revision| revision.status == Status::Deployed && revision.version != but);
         for revision in deployed {
             match self.storage.set_status(&revision.name, revision.version, Status::Superseded, "").await {
-                // Forgotten meanwhile, as too old.
+                // Deleted in the meantime by the history limit.
                 Ok(()) | Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! What an install or upgrade would change, without changing it.
+//! Dry-run diff of an install or upgrade.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,52 +16,53 @@ use crate::record::Release;
 use crate::releases::{DryRun, Options, Releases};
 use crate::write::Writer;
 
-/// How many objects are compared at once.
+/// Maximum number of concurrent comparisons.
 const READS: usize = 8;
-/// Limit on the depth of the comparison; deeper values are compared as one.
+/// Maximum depth of the comparison; deeper values are compared as a whole.
 const MAX_DEPTH: usize = 64;
 
-/// What would change.
+/// Changes that an install or upgrade would make.
 #[derive(Clone, Debug)]
 pub struct Diff {
-    /// The revision that would be made.
+    /// The revision that it would create.
     pub release: Release,
-    /// Each object that is or would be there, in the order of installation; those that would go come last.
+    /// Every object of the new revision, in install order, then those that would be deleted or kept.
     pub objects: Vec<ObjectChange>,
 }
 
-/// What would become of an object.
+/// Change of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectChange {
-    /// Which one.
+    /// The object.
     pub id: ObjectId,
-    /// What would become of it.
+    /// The change.
     pub change: Change,
 }
 
-/// What would become of an object.
+/// What would happen to an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// It would be created.
     Added,
     /// It would be deleted.
     Deleted,
-    /// It is no longer part of the release, and would stay because it says so, or that it is not the release's.
+    /// It is no longer part of the release, but would stay. Its resource policy keeps it, or the release does not own
+    /// it.
     Kept,
     /// These fields would change.
     Changed(Vec<FieldChange>),
-    /// Nothing.
+    /// It would not change.
     Same,
 }
 
 /// A field that would change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange {
-    /// Where it is, with items of lists by their names where they have one.
+    /// Its path, with list items by name where they have one.
     pub path: String,
-    /// What it is; nothing if it is not there.
+    /// The current value; `None` if the field does not exist.
     pub before: Option<Value>,
-    /// What it would be; nothing if it would go.
+    /// The new value; `None` if the field would be removed.
     pub after: Option<Value>,
 }
 
@@ -77,7 +78,7 @@ impl fmt::Display for FieldChange {
 }
 
 impl Releases {
-    /// What upgrading, or installing if there is no such release, would change in the cluster.
+    /// Returns what an upgrade, or an install if there is no such release, would change in the cluster.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -103,7 +104,7 @@ impl Releases {
     /// ```
     ///
     /// # Errors
-    /// Fails if the chart does not render, or the cluster would refuse an object.
+    /// Fails if the chart does not render, or if the API server would refuse an object.
     pub fn diff<'a>(
         &'a self,
         name: &'a str,
@@ -177,7 +178,7 @@ async fn compare_one(
     Ok(ObjectChange { id: target.id.clone(), change })
 }
 
-/// The fields in which two states of an object differ, apart from those that the cluster keeps for itself.
+/// Returns the fields in which two states of an object differ, without cluster-maintained ones.
 pub fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(String::new(), &bare(before), &bare(after), MAX_DEPTH, &mut found);
@@ -325,7 +326,7 @@ mod tests {
                 json!([{ "type": "u" }]),
                 vec!["l[t] {\"type\":\"t\"} → (none)", "l[u] (none) → {\"type\":\"u\"}"],
             ),
-            // A name that is there twice tells nothing, on either side; the next key may.
+            // A duplicate name identifies nothing, on either side; the next key may.
             (
                 json!([{ "name": "a", "key": 1 }, { "name": "a", "key": 2 }]),
                 json!([{ "name": "a", "key": 1 }, { "name": "b", "key": 2 }]),

@@ -1,4 +1,4 @@
-//! Hooks: objects that are created at certain moments of a release's life.
+//! Hooks: objects that are created at certain events of a release.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const BEFORE_CREATION: &str = "before-hook-creation";
 const SUCCEEDED: &str = "hook-succeeded";
 const FAILED: &str = "hook-failed";
 
-/// A rendered hook as it is recorded.
+/// Returns a rendered hook in its recorded form.
 pub(crate) fn record(hook: &Rendered) -> Hook {
     Hook {
         name: hook.manifest.name.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn record(hook: &Rendered) -> Hook {
 }
 
 impl Releases {
-    /// Runs the hooks of an event, one after the other, by weight and name. `chosen` says which.
+    /// Runs the hooks of an event one after the other, by weight and name. `chosen` filters them.
     pub(crate) async fn run_hooks(
         &self,
         release: &mut Release,
@@ -115,7 +115,7 @@ impl Releases {
         let writer = self.writer();
         for object in objects {
             let mut created = writer.create(object).await;
-            // A run that broke off leaves its object behind.
+            // An interrupted run leaves its object behind.
             if self.recovering && created.as_ref().is_err_and(|error| error.status_code() == Some(409)) {
                 writer.delete(object, PropagationPolicy::Background).await?;
                 wait::until_gone(&writer, std::slice::from_ref(object), timeout).await?;
@@ -128,7 +128,7 @@ impl Releases {
 
     async fn finish_hook(&self, release: &Release, index: usize, policy: &str, timeout: Duration) {
         self.show_logs(release, index, policy).await;
-        // The failure of the hook itself is what counts.
+        // The failure of the hook itself is the one to report.
         if let Err(error) = self.delete_hook(release, index, policy, timeout).await {
             tracing::warn!(%error, "cannot delete a failed hook");
         }
@@ -146,7 +146,7 @@ impl Releases {
         Ok(objects)
     }
 
-    /// Deletes a hook's object if its policy says so now, and waits until it is gone.
+    /// Deletes a hook's object if its delete policy applies now, and waits until it is gone.
     async fn delete_hook(
         &self,
         release: &Release,
@@ -155,7 +155,7 @@ impl Releases {
         timeout: Duration,
     ) -> Result<()> {
         let Some(hook) = release.hooks.get(index) else { return Ok(()) };
-        // Deleting a definition would delete all its objects: Helm never does, and neither do we.
+        // Deleting a CRD would delete all its objects: as in Helm, that never happens.
         if hook.kind == "CustomResourceDefinition" || !hook.delete_policies.iter().any(|own| own == policy) {
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl Releases {
         }
     }
 
-    /// Reports what the containers of a hook wrote.
+    /// Reports the logs of a hook's containers.
     pub(crate) async fn collect_logs(&self, hook: &Hook) -> Result<()> {
         let selected = match hook.kind.as_str() {
             "Job" => ListParams::default().labels(&format!("job-name={}", hook.name)),

@@ -1,4 +1,4 @@
-//! Installing a release.
+//! Installation of a release.
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -20,16 +20,16 @@ const OPERATION: Operation = Operation {
     hook_failed: |event, error| format!("failed {}: {error}", event.as_str()),
     name: "install",
     title: "Release",
-    // Objects that an install made are left for the next one, or for `atomic` to uninstall.
+    // The objects of a failed install are left for the next one, or for `atomic` to uninstall.
     cleans_up: false,
 };
 
 impl Releases {
-    /// Installs a chart under a name. An interrupted install of that name is recovered.
+    /// Installs a chart as a release. An interrupted install of that name is recovered.
     ///
     /// # Errors
-    /// Fails if the name is taken, the chart does not render, or the cluster refuses an object. Once a revision is
-    /// recorded, a failure is [`Error::Failed`] and the record says so.
+    /// Fails if the name is in use, the chart does not render, or the API server refuses an object. Once a revision
+    /// is recorded, a failure is [`Error::Failed`] and the record is marked as failed.
     pub fn install<'a>(
         &'a self,
         name: &'a str,
@@ -53,7 +53,7 @@ impl Releases {
         })
     }
 
-    /// Installs over what is left of revisions that failed or were uninstalled.
+    /// Installs over revisions that failed or were uninstalled.
     async fn install_over(
         &self,
         name: &str,
@@ -117,7 +117,7 @@ impl Releases {
         }
     }
 
-    /// The first revision of a release, rendered and not yet recorded.
+    /// Returns the first revision of a release, rendered and not yet recorded.
     fn installation(
         &self,
         name: &str,
@@ -149,7 +149,7 @@ impl Releases {
         })
     }
 
-    /// Uninstalls what failed, and says what came of it.
+    /// Uninstalls a failed install, and returns the message to report.
     async fn undo_install(&self, failed: &FailedDeploy, options: &Options) -> String {
         let FailedDeploy { release, error, .. } = failed;
         let uninstall = UninstallOptions {
@@ -182,7 +182,7 @@ impl Releases {
     }
 }
 
-/// The manifest as it is used.
+/// Returns the manifest after post-rendering.
 pub(crate) fn post_rendered(rendered: &Rendered, options: &Options) -> Result<String> {
     let manifest = rendered.manifest(false);
     match &options.post_render {
@@ -191,7 +191,7 @@ pub(crate) fn post_rendered(rendered: &Rendered, options: &Options) -> Result<St
     }
 }
 
-/// Whether the name can be taken.
+/// Checks that the name is available.
 fn check_available(revisions: &[Revision], replace: bool) -> Result<()> {
     match revisions.last().map(|last| last.status) {
         None => Ok(()),
@@ -200,7 +200,7 @@ fn check_available(revisions: &[Revision], replace: bool) -> Result<()> {
     }
 }
 
-/// Values as they are recorded.
+/// Returns values in their recorded form.
 pub(crate) fn table(values: &Values) -> Map<String, Value> {
     match values.to_json() {
         Value::Object(map) => map,

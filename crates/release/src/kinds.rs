@@ -1,4 +1,4 @@
-//! What kinds the cluster has: which resource an object goes to, and what `.Capabilities` says.
+//! Discovery: the resource of an object's kind, and the content of `.Capabilities`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 /// A kind that the cluster serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The resource that its objects are under.
+    /// The resource of its objects.
     pub resource: ApiResource,
-    /// Whether its objects are in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
 }
 
-/// What the cluster serves, asked once and again when something is missing. Cheap to clone; clones share the cache.
+/// Cached discovery: queried once, and again when a kind is missing. Cheap to clone; clones share the cache.
 #[derive(Clone)]
 pub struct Kinds {
     client: Client,
@@ -36,23 +36,23 @@ struct Discovered {
 }
 
 impl Kinds {
-    /// Nothing is asked yet.
+    /// Creates an empty cache.
     pub fn new(client: Client) -> Self {
         Self { client, discovered: Arc::default(), refreshing: Arc::default() }
     }
 
-    /// What `.Capabilities` says of this cluster.
+    /// Returns the `.Capabilities` of this cluster.
     ///
     /// # Errors
-    /// Fails if the cluster cannot be asked.
+    /// Fails if the cluster cannot be queried.
     pub fn capabilities(&self) -> BoxFuture<'_, Result<Capabilities>> {
         Box::pin(async move { Ok(self.discovered().await?.capabilities.clone()) })
     }
 
-    /// The kind of that name and version. What is not known is asked for once more: a definition may be new.
+    /// Returns the kind of this name and version. Discovery is repeated if it is missing: its CRD may be new.
     ///
     /// # Errors
-    /// Fails if the cluster does not serve it, or cannot be asked.
+    /// Fails if the cluster does not serve the kind, or cannot be queried.
     pub async fn find(&self, api_version: &str, kind: &str) -> Result<Kind> {
         match self.find_opt(api_version, kind).await? {
             Some(found) => Ok(found),
@@ -60,10 +60,10 @@ impl Kinds {
         }
     }
 
-    /// As [`Kinds::find`], with nothing for a kind that the cluster does not serve.
+    /// As [`Kinds::find`], with `None` for a kind that the cluster does not serve.
     ///
     /// # Errors
-    /// Fails if the cluster cannot be asked.
+    /// Fails if the cluster cannot be queried.
     pub async fn find_opt(&self, api_version: &str, kind: &str) -> Result<Option<Kind>> {
         let wanted = (api_version.to_owned(), kind.to_owned());
         let discovered = self.discovered().await?;
@@ -77,26 +77,26 @@ impl Kinds {
     /// As [`Kinds::find_opt`], without another discovery for a kind that is missing.
     ///
     /// # Errors
-    /// Fails if the cluster cannot be asked what it serves.
+    /// Fails if discovery fails.
     pub(crate) async fn find_known(&self, api_version: &str, kind: &str) -> Result<Option<Kind>> {
         let wanted = (api_version.to_owned(), kind.to_owned());
         Ok(self.discovered().await?.kinds.get(&wanted).cloned())
     }
 
-    /// The kind of that name in a group, in any version that the cluster serves.
+    /// Returns the kind of this name in a group, in any version that the cluster serves.
     ///
     /// # Errors
-    /// Fails if the cluster cannot be asked.
+    /// Fails if the cluster cannot be queried.
     pub async fn find_in_group(&self, group: &str, kind: &str) -> Result<Option<Kind>> {
         let discovered = self.discovered().await?;
         let fits = |found: &&Kind| found.resource.group == group && found.resource.kind == kind;
-        // The same one each time: versions of a kind show the same objects.
+        // Deterministic; all versions of a kind return the same objects.
         let found =
             discovered.kinds.values().filter(fits).min_by(|a, b| a.resource.version.cmp(&b.resource.version));
         Ok(found.cloned())
     }
 
-    /// Invalidates the cache: the next lookup discovers anew.
+    /// Invalidates the cache: the next lookup runs discovery.
     pub async fn invalidate(&self) {
         *self.discovered.write().await = None;
     }
@@ -112,7 +112,7 @@ impl Kinds {
         self.discover(Some(seen)).await
     }
 
-    /// Discovers the kinds, unless another task just did.
+    /// Runs discovery, unless another task just did.
     async fn discover(&self, seen: Option<&Arc<Discovered>>) -> Result<Arc<Discovered>> {
         let _refreshing = self.refreshing.lock().await;
         if let Some(discovered) = self.discovered.read().await.as_ref()

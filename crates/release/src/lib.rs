@@ -1,5 +1,5 @@
-//! Helm releases: install, upgrade, roll back, uninstall, test and compare, on Helm's own storage, so that the real `helm`
-//! and this can take turns on one release.
+//! Helm releases: install, upgrade, roll back, uninstall, test and compare. They are stored as Helm stores them, so that
+//! the real `helm` and this crate can take turns on one release.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -24,8 +24,8 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** a revision is recorded before anything of it is written, and a run that is interrupted at any
-//! write is recovered by the next one: no release stays pending.
+//! **Invariant:** a revision is recorded before any of its objects is written. An operation that is interrupted at
+//! any write is recovered by the next one: no release stays pending.
 
 mod adopt;
 mod apply_set;

@@ -1,14 +1,14 @@
-//! Merges of objects as Helm 3 makes them.
+//! Merges of objects, as in Helm 3.
 //!
-//! Helm computes patches and lets the server apply them. What becomes of the object is computed here directly; the same
-//! keys decide which items of two lists are the same one.
+//! Helm computes patches and lets the server apply them. Here the resulting object is computed directly; the same keys
+//! decide which items of two lists correspond.
 
 use serde_json::{Map, Value};
 
-/// The deepest nesting that is followed. The API server refuses objects long before.
+/// Maximum nesting depth of a merge. The API server refuses objects long before.
 const MAX_DEPTH: usize = 256;
 
-/// Lists whose items are matched by a field, as the built-in kinds declare them.
+/// Lists whose items are merged by a key, as the built-in kinds declare them.
 const MERGE_KEYS: &[(&str, &[&str])] = &[
     ("allocatedResourcesStatus", &["name"]),
     ("conditions", &["type"]),
@@ -33,10 +33,10 @@ const MERGE_KEYS: &[(&str, &[&str])] = &[
 ];
 /// Lists of plain values that are merged as sets.
 const SETS: &[&str] = &["finalizers", "podCIDRs"];
-/// Tables, or items of lists, that keep no field which is no longer wanted: their fields exclude each other.
+/// Maps, or list items, from which all unwanted fields are dropped: their fields exclude each other.
 const RETAIN_KEYS: &[&str] = &["strategy", "volumes", "resourceClaims"];
 
-/// The groups whose kinds Helm knows the merge keys of.
+/// API groups whose merge keys Helm knows.
 const BUILT_IN: &[&str] = &[
     "",
     "admissionregistration.k8s.io",
@@ -60,12 +60,12 @@ const BUILT_IN: &[&str] = &[
     "storage.k8s.io",
 ];
 
-/// Whether the kinds of a group are Kubernetes' own.
+/// Whether the kinds of a group are built in.
 pub fn is_built_in(group: &str) -> bool {
     BUILT_IN.contains(&group)
 }
 
-/// Drops fields that are null: they say the same as no field.
+/// Removes null fields, which are the same as absent ones.
 pub(crate) fn strip_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -77,7 +77,7 @@ pub(crate) fn strip_nulls(value: &mut Value) {
     }
 }
 
-/// The merge patch that makes `modified` of `original`.
+/// Returns the merge patch from `original` to `modified`.
 pub fn two_way(original: &Value, modified: &Value) -> Value {
     let (Value::Object(original), Value::Object(modified)) = (original, modified) else {
         return modified.clone();
@@ -100,7 +100,7 @@ pub fn two_way(original: &Value, modified: &Value) -> Value {
     Value::Object(patch)
 }
 
-/// `current` with all that `modified` says, and without what only `original` said.
+/// Returns `current` with everything in `modified`, and without what only `original` had.
 pub fn three_way(original: &Value, modified: &Value, current: &Value) -> Value {
     merge("", original, modified, current, MAX_DEPTH)
 }
@@ -141,7 +141,7 @@ fn merge(field: &str, original: &Value, modified: &Value, current: &Value, depth
     }
 }
 
-/// The merge key of a list, if all items have a distinct one.
+/// Returns the merge key of a list, if all items have a distinct one.
 fn merge_key(field: &str, lists: [&Vec<Value>; 3]) -> Option<&'static str> {
     let (_, keys) = MERGE_KEYS.iter().find(|(name, _)| *name == field)?;
     keys.iter().copied().find(|key| {
@@ -168,7 +168,8 @@ fn merge_sets(original: &[Value], modified: &[Value], current: &[Value]) -> Vec<
     merged
 }
 
-/// Wanted items in their order; items of other writers stay behind the one that they followed.
+/// Merges lists by key, in the order of the wanted items. Items of other writers stay behind the one that they
+/// followed.
 fn merge_lists(
     field: &str,
     key: &str,
@@ -312,7 +313,7 @@ mod tests {
         assert_eq!(merged("env", json!([]), json!([{ "name": "b" }]), twice), json!([{ "name": "b" }]));
         assert_eq!(merged("args", json!([]), json!(["a"]), json!(["x"])), json!(["a"]));
         assert_eq!(merged("rules", json!([]), json!([{ "name": "a" }]), other), json!([{ "name": "a" }]));
-        // The last item is the one that is repeated.
+        // The duplicate is the last item.
         let last = json!([{ "name": "b" }, { "name": "a" }, { "name": "a" }]);
         assert_eq!(merged("env", json!([]), last.clone(), json!([{ "name": "x" }])), last);
     }

@@ -1,4 +1,4 @@
-//! The objects of a manifest.
+//! Objects of a manifest.
 
 use std::fmt;
 
@@ -21,37 +21,37 @@ const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 /// Identity of an object in a cluster: group, kind, namespace and name, without the version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// The API group; empty for the core.
+    /// The API group; empty for the core group.
     pub group: String,
     /// The kind.
     pub kind: String,
-    /// The namespace; empty for objects of the whole cluster.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// The name.
     pub name: String,
 }
 
 impl fmt::Display for ObjectId {
-    /// As in `Deployment/shop`, with the namespace where it has one.
+    /// Formats it as `Deployment/shop`, with the namespace if it has one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind, self.name)?;
         if self.namespace.is_empty() { Ok(()) } else { write!(f, " in namespace {}", self.namespace) }
     }
 }
 
-/// An object that a manifest wants, and where it goes.
+/// A desired object of a manifest, with its resolved kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
     /// Its kind in the cluster.
     pub kind: Kind,
     /// Its identity.
     pub id: ObjectId,
-    /// All of it.
+    /// The whole object.
     pub content: Value,
 }
 
 impl Object {
-    /// The client for its kind in its namespace.
+    /// Returns the API client for its kind and namespace.
     pub fn api(&self, client: &Client) -> Api<DynamicObject> {
         if self.kind.namespaced {
             Api::namespaced_with(client.clone(), &self.id.namespace, &self.kind.resource)
@@ -60,18 +60,18 @@ impl Object {
         }
     }
 
-    /// Whether it stays when the release goes.
+    /// Whether its resource policy keeps it when the release is uninstalled.
     pub fn is_kept(&self) -> bool {
         let policy = annotation(&self.content, RESOURCE_POLICY);
         policy.is_some_and(|policy| policy.trim().eq_ignore_ascii_case("keep"))
     }
 
-    /// As Helm names it in messages.
+    /// Returns its name in Helm's messages.
     pub(crate) fn title(&self) -> String {
         format!("{} {:?} in namespace {:?}", self.id.kind, self.id.name, self.id.namespace)
     }
 
-    /// Says to which release it belongs, as Helm does.
+    /// Sets Helm's ownership metadata.
     pub(crate) fn set_ownership(&mut self, release: &str, namespace: &str) {
         set_metadata(&mut self.content, "labels", &[(MANAGED_BY, HELM)]);
         let annotations = [(RELEASE_NAME, release), (RELEASE_NAMESPACE, namespace)];
@@ -79,12 +79,12 @@ impl Object {
     }
 }
 
-/// Pods of a namespace as dynamic objects: decoding `Pod` would be compiled into this crate for a few of its fields.
+/// Pods of a namespace as dynamic objects. Decoding `Pod` would be compiled into this crate for a few of its fields.
 pub(crate) fn pods(client: Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client, namespace, &ApiResource::erase::<Pod>(&()))
 }
 
-/// A label or annotation of an object.
+/// Returns a label or annotation of an object.
 pub(crate) fn metadata<'a>(content: &'a Value, map: &str, key: &str) -> Option<&'a str> {
     content.get("metadata")?.get(map)?.get(key)?.as_str()
 }
@@ -93,7 +93,7 @@ pub(crate) fn annotation<'a>(content: &'a Value, key: &str) -> Option<&'a str> {
     metadata(content, "annotations", key)
 }
 
-/// Sets labels or annotations of an object.
+/// Sets labels or annotations of an object. `map` is `labels` or `annotations`.
 pub fn set_metadata(content: &mut Value, map: &str, entries: &[(&str, &str)]) {
     let Some(content) = content.as_object_mut() else { return };
     let metadata = object_at(content, "metadata");
@@ -110,18 +110,18 @@ fn object_at<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<S
     }
     match slot {
         Value::Object(map) => map,
-        // It was made one just above.
+        // It is an object since the lines above.
         _ => unreachable!("an object"),
     }
 }
 
-/// The documents of a manifest, lists unfolded, without asking what kinds there are.
+/// Parses the documents of a manifest, with lists flattened. Kinds are not resolved.
 pub fn documents(manifest: &str) -> Result<Vec<Value>> {
     let mut found = Vec::new();
     let texts = split(manifest);
     let last = texts.len().saturating_sub(1);
     for (index, text) in texts.into_iter().enumerate() {
-        // A text block at the end of a document ends with a line break only if the document does.
+        // A block scalar at the end of a document ends with a line break only if the document does.
         let ending = if index < last || manifest.ends_with('\n') { "\n" } else { "" };
         let document = steersman_yaml::from_str(&format!("{text}{ending}")).map_err(|error| {
             Error::Manifest(format!("unable to build kubernetes objects from release manifest: {error}"))
@@ -131,7 +131,7 @@ pub fn documents(manifest: &str) -> Result<Vec<Value>> {
     Ok(found)
 }
 
-/// Limit on lists within lists.
+/// Maximum nesting of lists.
 const MAX_LISTS: usize = 8;
 
 fn flatten_lists(document: Value, found: &mut Vec<Value>) -> Result<()> {
@@ -160,7 +160,7 @@ fn flatten_lists(document: Value, found: &mut Vec<Value>) -> Result<()> {
     inner(document, MAX_LISTS, found)
 }
 
-/// The objects of a manifest, with where they go. Those without a namespace go to the release's.
+/// Parses the objects of a manifest and resolves their kinds. The default namespace is the release's.
 pub fn parse<'a>(
     manifest: &'a str,
     namespace: &'a str,
@@ -175,7 +175,7 @@ pub fn parse<'a>(
     })
 }
 
-/// As [`parse`], leaving out objects of kinds that the cluster no longer has: there can be none of them.
+/// As [`parse`], without objects of kinds that the cluster no longer serves: none of them can exist.
 pub fn parse_known<'a>(
     manifest: &'a str,
     namespace: &'a str,
@@ -187,7 +187,7 @@ pub fn parse_known<'a>(
         for document in documents(manifest)? {
             let (api_version, kind) = type_of(&document)?;
             let mut found = kinds.find_known(&api_version, &kind).await?;
-            // Once is enough: a manifest may name any number of kinds that never were.
+            // Once is enough: a manifest may name any number of kinds that never existed.
             if found.is_none() && !asked {
                 asked = true;
                 found = kinds.find_opt(&api_version, &kind).await?;
@@ -201,14 +201,14 @@ pub fn parse_known<'a>(
     })
 }
 
-/// An object with where it goes.
+/// Resolves the kind of an object, and its namespace.
 pub async fn resolve(content: Value, namespace: &str, kinds: &Kinds) -> Result<Object> {
     let (api_version, kind) = type_of(&content)?;
     let found = kinds.find(&api_version, &kind).await?;
     Ok(with_namespace(content, namespace, found))
 }
 
-/// The version and kind that an object says.
+/// Returns the API version and kind of an object.
 fn type_of(content: &Value) -> Result<(String, String)> {
     let text = |key: &str| content.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let unset = |what: &str| {
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(object.content["metadata"]["annotations"], annotations);
         assert_eq!(annotation(&object.content, RELEASE_NAME), Some("shop"));
         assert_eq!(metadata(&object.content, "labels", "y"), None);
-        // What is no table is replaced by one.
+        // A value that is not a map is replaced by one.
         let mut odd = json!({ "metadata": { "labels": null } });
         set_metadata(&mut odd, "labels", &[("a", "1")]);
         assert_eq!(odd, json!({ "metadata": { "labels": { "a": "1" } } }));

@@ -1,7 +1,8 @@
-//! To which release an object of the cluster belongs.
+//! Ownership: the release that a live object belongs to.
 //!
-//! Helm writes a label and two annotations on what it installs. They decide what may be taken over and what may be
-//! deleted: a record is only a claim, while a mark on an object can be made only by those who may write the object.
+//! Helm sets a label and two annotations on the objects that it installs. They decide what may be adopted and what
+//! may be deleted: a record is only a claim, while the metadata of an object can be set only by those who may write
+//! the object.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use serde_json::Value;
 use crate::object::{HELM, MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE, metadata};
 use crate::releases::Releases;
 
-/// Says of a live object that it belongs to another owner, whatever its marks say.
+/// Whether a live object belongs to another owner, whatever its ownership metadata.
 pub(crate) type IsForeign = Arc<dyn Fn(&Value) -> bool + Send + Sync>;
 
-/// What about an object says that it is not the release's, in Helm's words; nothing if it is.
+/// Returns why an object does not belong to the release, in Helm's words; nothing if it does.
 pub(crate) fn ownership_errors(live: &Value, release: &str, namespace: &str) -> Vec<String> {
     let wanted = [
         ("label", "labels", MANAGED_BY, HELM),
@@ -30,13 +31,13 @@ pub(crate) fn ownership_errors(live: &Value, release: &str, namespace: &str) -> 
     wanted.into_iter().filter_map(check).collect()
 }
 
-/// Whether a live object carries Helm's marks of a release.
+/// Whether a live object has Helm's ownership metadata of a release.
 pub fn is_owned(live: &Value, release: &str, namespace: &str) -> bool {
     ownership_errors(live, release, namespace).is_empty()
 }
 
 impl Releases {
-    /// Whether a live object may be deleted as part of a release of this namespace.
+    /// Whether a live object may be deleted as part of a release in this namespace.
     pub(crate) fn may_delete(&self, live: &Value, release: &str) -> bool {
         is_owned(live, release, &self.namespace)
             && self.is_foreign.as_ref().is_none_or(|is_foreign| !is_foreign(live))

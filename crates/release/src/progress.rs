@@ -10,51 +10,51 @@ use crate::write::Outcome;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// A custom resource definition was dealt with.
+    /// A custom resource definition was installed or left alone.
     Definition {
         /// Its name.
         name: String,
-        /// What became of it.
+        /// What happened to it.
         outcome: Outcome,
     },
-    /// A hook begins to run.
+    /// A hook starts.
     Hook {
-        /// When hooks like it run.
+        /// Its event.
         event: &'static str,
         /// Its kind and name.
         hook: String,
     },
-    /// What a hook's container wrote.
+    /// Output of a hook's container.
     Log {
         /// The pod.
         pod: String,
         /// The container.
         container: String,
-        /// What it wrote.
+        /// The output.
         text: String,
     },
     /// An object was written.
     Written {
-        /// Which one.
+        /// The object.
         id: ObjectId,
-        /// What became of it.
+        /// What happened to it.
         outcome: Outcome,
     },
     /// An object was deleted.
     Deleted {
-        /// Which one.
+        /// The object.
         id: ObjectId,
     },
-    /// Objects are waited for.
+    /// The operation waits for objects.
     Waiting {
         /// Those that are not ready, with what they lack.
         left: Vec<String>,
-        /// How many there are in all.
+        /// Total number of objects.
         total: usize,
     },
-    /// An interrupted operation is recovered.
+    /// An interrupted operation is being recovered.
     Recovering {
-        /// What was found.
+        /// The state in which it was left.
         what: String,
     },
 }

@@ -1,10 +1,10 @@
-//! Values that templates draw at random: keeping those of the last revision.
+//! Randomly generated values in templates: keeping those of the last revision.
 //!
-//! A place whose value differs between two renders of the same chart with the same values is drawn at random, or follows
-//! from something that is. Such places keep what they held in the last revision, if they were there. In a text only the
-//! lines that differ are such places, and in a line only what differs: the rest of a configuration file follows the values.
-//! Where it is not certain what was drawn before, all of the text stays: a password that is kept too long can be changed,
-//! one that is made up of other text is lost.
+//! A field that differs between two renders of the same chart with the same values is random, or derived from something
+//! random. Such fields keep the value of the last revision, if it had them. Within a string only the lines that differ are
+//! kept, and within a line only the part that differs: the rest of a configuration file follows the values. Where the
+//! former random part cannot be determined with certainty, the whole former string is kept: a password that is kept too
+//! long can be changed, one mixed with other text is lost.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,7 +28,7 @@ fn key(document: &Value) -> Key {
     (group, text(document.get("kind")), metadata("namespace"), metadata("name"))
 }
 
-/// Puts what the last revision held into the places of `rendered` that `again` shows to be random.
+/// Replaces the fields of `rendered` that `again` shows to be random by those of the last revision.
 pub(crate) fn keep(rendered: &mut Rendered, again: &Rendered, last: &Release) -> Result<()> {
     let mut known: HashMap<Key, Value> = HashMap::new();
     for document in documents(&last.manifest)? {
@@ -39,8 +39,8 @@ pub(crate) fn keep(rendered: &mut Rendered, again: &Rendered, last: &Release) ->
             known.insert(key(&document), document);
         }
     }
-    // The record of a release has a line break after each manifest, and none after a hook: a text block at the end has it
-    // too.
+    // The record of a release has a line break after each manifest, and none after a hook. It becomes part of a block
+    // scalar at the end.
     let manifests = rendered.manifests.iter_mut().zip(&again.manifests);
     let manifests = manifests.map(|(manifest, other)| Pair { manifest, other, ending: "\n" });
     let hooks = rendered.hooks.iter_mut().zip(&again.hooks);
@@ -58,8 +58,9 @@ pub(crate) fn keep(rendered: &mut Rendered, again: &Rendered, last: &Release) ->
             same &= known.get(&key).is_some_and(|before| content(before) == content(&document));
         }
     }
-    // The checksum of a draw says nothing of what is kept. If that is another now, pods have to hear of it: any other
-    // checksum will do. The next render finds it the same, and keeps the checksum.
+    // The checksum of a random value does not fit the value that is kept. If the kept configuration has changed, pods
+    // must be restarted: any new checksum will do. The next render finds the configuration unchanged, and keeps the
+    // checksum.
     let checksums = if same && gone.is_empty() { Checksums::Keep } else { Checksums::Follow };
     for mut pair in others {
         pair.keep(&known, checksums)?;
@@ -67,12 +68,12 @@ pub(crate) fn keep(rendered: &mut Rendered, again: &Rendered, last: &Release) ->
     Ok(())
 }
 
-/// What becomes of a checksum that differs between renders.
+/// How to treat a checksum that differs between renders.
 #[derive(Clone, Copy, PartialEq)]
 enum Checksums {
-    /// It stays: what it is of did not change.
+    /// Keep it: the configuration did not change.
     Keep,
-    /// It becomes that of this render, for pods to be made anew.
+    /// Use that of this render, so that pods are recreated.
     Follow,
 }
 
@@ -80,16 +81,16 @@ fn is_config(kind: &str) -> bool {
     matches!(kind, "ConfigMap" | "Secret")
 }
 
-/// What pods see of a configuration.
+/// Returns the part of a configuration that pods see.
 fn content(document: &Value) -> [Option<&Value>; 3] {
     ["data", "binaryData", "stringData"].map(|field| document.get(field))
 }
 
-/// A manifest, and another draw of it.
+/// A manifest, and the same manifest rendered again.
 struct Pair<'a> {
     manifest: &'a mut Manifest,
     other: &'a Manifest,
-    /// What follows it in the record of a release.
+    /// What follows it in the record of a release: a line break, or nothing.
     ending: &'static str,
 }
 
@@ -98,7 +99,7 @@ impl Pair<'_> {
         documents(&format!("{content}{}", self.ending))
     }
 
-    /// Puts what is known of the object into the places that differ.
+    /// Replaces the random fields by those of the known object.
     fn keep(&mut self, known: &HashMap<Key, Value>, checksums: Checksums) -> Result<()> {
         if self.manifest.content == self.other.content {
             return Ok(());
@@ -107,7 +108,7 @@ impl Pair<'_> {
         let ([ours], [theirs]) = (ours.as_slice(), theirs.as_slice()) else { return Ok(()) };
         let Some(before) = known.get(&key(ours)) else { return Ok(()) };
         let (mut merged, mut theirs) = (ours.clone(), theirs.clone());
-        // The pods of a job cannot be made anew, and it cannot be changed.
+        // A Job cannot be changed, and its pods cannot be recreated.
         if checksums == Checksums::Follow && self.manifest.kind != "Job" {
             agree_on_checksums(&mut theirs, ours);
         }
@@ -116,7 +117,7 @@ impl Pair<'_> {
             && let Some(data) = merged.get_mut("data").and_then(Value::as_object_mut)
         {
             taken = settle_data(data, theirs.get("data"), before.get("data"));
-            // What is settled already is as it should be, whatever the other draw says of it.
+            // The data are settled: the comparison with the other render must not touch them again.
             settled = Some(std::mem::take(data));
             if let Some(other) = theirs.get_mut("data").and_then(Value::as_object_mut) {
                 other.clear();
@@ -133,7 +134,7 @@ impl Pair<'_> {
     }
 }
 
-/// Makes the checksums among the annotations of a draw look as if they were not drawn.
+/// Makes the checksums among the annotations equal, as if they were not random.
 fn agree_on_checksums(theirs: &mut Value, ours: &Value) {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => {
@@ -156,7 +157,7 @@ fn agree_on_checksums(theirs: &mut Value, ours: &Value) {
     }
 }
 
-/// Takes what `before` holds where `ours` and `theirs` differ; says whether anything was taken.
+/// Takes over values of `before` where `ours` and `theirs` differ. Returns whether there were any.
 fn settle(ours: &mut Value, theirs: &Value, before: &Value) -> bool {
     if ours == theirs {
         return false;
@@ -193,7 +194,7 @@ fn settle(ours: &mut Value, theirs: &Value, before: &Value) -> bool {
     }
 }
 
-/// The same for a secret's data, whose texts are hidden in base64.
+/// As [`settle`], for the data of a Secret, whose strings are base64-encoded.
 fn settle_data(ours: &mut Map<String, Value>, theirs: Option<&Value>, before: Option<&Value>) -> bool {
     let plain = |value: &Value| {
         let text = value.as_str().and_then(|text| BASE64.decode(text.trim()).ok());
@@ -208,7 +209,7 @@ fn settle_data(ours: &mut Map<String, Value>, theirs: Option<&Value>, before: Op
         }
         *value = match (plain(value), plain(&other), plain(&last)) {
             (Some(own), Some(other), Some(last)) => BASE64.encode(settle_text(&own, &other, &last)).into(),
-            // Keys and archives are drawn as a whole.
+            // Keys and archives are random as a whole.
             _ => last,
         };
         taken = true;
@@ -216,7 +217,8 @@ fn settle_data(ours: &mut Map<String, Value>, theirs: Option<&Value>, before: Op
     taken
 }
 
-/// `ours` with what `before` holds in the places where `theirs` differs; all of `before` if it is not certain where that is.
+/// Returns `ours`, with the parts where `theirs` differs taken from `before`. If they are uncertain, returns all of
+/// `before`.
 fn settle_text(ours: &str, theirs: &str, before: &str) -> String {
     settled_lines(ours, theirs, before).unwrap_or_else(|| before.to_owned())
 }
@@ -227,7 +229,7 @@ fn settled_lines(ours: &str, theirs: &str, before: &str) -> Option<String> {
         theirs: theirs.split('\n').collect(),
         before: before.split('\n').collect(),
     };
-    // Draws of different lengths, as of certificates: no line tells where they begin and end.
+    // Values of different length, such as certificates: no line shows where they begin and end.
     if text.ours.len() != text.theirs.len() {
         return None;
     }
@@ -240,7 +242,7 @@ fn settled_lines(ours: &str, theirs: &str, before: &str) -> Option<String> {
         }
         let place = text.is_in_place(index).then_some(index);
         let (at, line) = Gap::between(our, their).find(&text.before, place)?;
-        // What was drawn once is not two draws now.
+        // One former value can't be the source of two.
         if !taken.insert(at) {
             return None;
         }
@@ -249,7 +251,7 @@ fn settled_lines(ours: &str, theirs: &str, before: &str) -> Option<String> {
     Some(settled.join("\n"))
 }
 
-/// A text by its lines: two draws of it, and how it was before.
+/// The lines of a string: rendered twice, and in the last revision.
 struct Text<'a> {
     ours: Vec<&'a str>,
     theirs: Vec<&'a str>,
@@ -257,7 +259,7 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Whether a line was at the same place before: the next words above or below that are not drawn were.
+    /// Whether a line was at the same place before: the nearest non-random line on a side is unchanged.
     fn is_in_place(&self, index: usize) -> bool {
         if self.ours.len() != self.before.len() {
             return false;
@@ -272,12 +274,12 @@ impl Text<'_> {
     }
 }
 
-/// Whether there is more to a text than quotes, commas and the like, which are in every line.
+/// Whether a string has more than quotes, commas and the like, which are in every line.
 fn has_word(text: &str) -> bool {
     text.contains(char::is_alphanumeric)
 }
 
-/// A line around what is drawn at random in it.
+/// A line, split around its random part.
 struct Gap<'a> {
     prefix: &'a str,
     drawn: &'a str,
@@ -285,7 +287,8 @@ struct Gap<'a> {
 }
 
 impl<'a> Gap<'a> {
-    /// What two draws of a line have in common. Letters and digits next to the gap may be alike by chance and count as drawn.
+    /// Splits a line by comparing it with its other render. Alphanumerics next to the gap may be equal by chance, and count
+    /// as random.
     fn between(ours: &'a str, theirs: &str) -> Self {
         let same =
             |(index, one): (usize, char), other: char| (one == other).then_some(index + one.len_utf8());
@@ -301,11 +304,11 @@ impl<'a> Gap<'a> {
         Self { prefix, drawn: rest.strip_suffix(suffix).unwrap_or_default(), suffix }
     }
 
-    /// Which line is another draw of this one, and this one with that draw. `place` is where it was, if that is known.
-    /// Nothing if there is no such line, or more than one.
+    /// Finds the line that is this one with another random part, and returns this line with that part. `place` is its
+    /// former position, if known. `None` if no line or more than one matches.
     fn find(&self, lines: &[&str], place: Option<usize>) -> Option<(usize, String)> {
         if !has_word(self.prefix) && !has_word(self.suffix) {
-            // Nothing but its place tells which line it was.
+            // Only its position identifies the line.
             let at = place?;
             return Some((at, (*lines.get(at)?).to_owned()));
         }
@@ -323,28 +326,28 @@ impl<'a> Gap<'a> {
         filled(*at)
     }
 
-    /// Whether a line begins and ends as this one.
+    /// Whether a line has both the prefix and the suffix.
     fn surrounds(&self, line: &str) -> bool {
         line.strip_prefix(self.prefix).is_some_and(|rest| rest.ends_with(self.suffix))
     }
 
-    /// Whether a line begins as this one, and that tells something.
+    /// Whether a line has the prefix, and the prefix is significant.
     fn begins(&self, line: &str) -> bool {
         has_word(self.prefix) && line.starts_with(self.prefix)
     }
 
-    /// Whether a line ends as this one, and that tells something.
+    /// Whether a line has the suffix, and the suffix is significant.
     fn ends(&self, line: &str) -> bool {
         has_word(self.suffix) && line.ends_with(self.suffix)
     }
 
-    /// The line with what another draw of it holds in the gap; nothing if that is not clear.
+    /// Returns this line with the random part of another; `None` if that part is uncertain.
     fn fill(&self, line: &str) -> Option<String> {
         if self.surrounds(line) {
             return Some(line.to_owned());
         }
         let length = self.drawn.len();
-        // Beyond the draw the line is another, but what sets them apart has to be the same.
+        // The rest of the line differs, but the delimiter of the random part must be the same.
         let (drawn, apart) = if self.begins(line) {
             let (drawn, rest) = line.strip_prefix(self.prefix)?.split_at_checked(length)?;
             (drawn, rest.chars().next() == self.suffix.chars().next())
@@ -359,7 +362,7 @@ impl<'a> Gap<'a> {
     }
 }
 
-/// Whether a draw looks like another: letters and digits where that has some, and all else the same.
+/// Whether two random parts have the same shape. Alphanumerics match each other, all else must be equal.
 fn is_alike(one: &str, other: &str) -> bool {
     let alike =
         |(one, other): (char, char)| one == other || (one.is_alphanumeric() && other.is_alphanumeric());

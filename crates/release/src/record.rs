@@ -17,33 +17,33 @@ pub struct Release {
     /// The release's name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// When it was deployed and how it stands.
+    /// Times and status.
     pub info: Info,
-    /// The chart that was released, without its subcharts, as Helm keeps it.
+    /// The released chart, without its subcharts, as Helm records it.
     #[serde(deserialize_with = "nullable")]
     pub chart: ChartRecord,
-    /// The values that were given, without those of the chart.
+    /// The user-supplied values, without the chart's.
     #[serde(skip_serializing_if = "Map::is_empty", deserialize_with = "nullable")]
     pub config: Map<String, Value>,
-    /// The rendered objects in one text, hooks left out.
+    /// The rendered objects as one YAML stream, without hooks.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub manifest: String,
     /// The hooks.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub hooks: Vec<Hook>,
-    /// The revision, from 1.
+    /// The revision number, starting at 1.
     pub version: i64,
-    /// Where the release is kept and its objects go unless they say otherwise.
+    /// The namespace of the record, and of objects that do not set one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Objects that this revision, or one before it, should have deleted and could not. Helm knows of no such field.
+    /// Objects that this revision, or an earlier one, could not delete. Helm has no such field.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub undeleted: Vec<Undeleted>,
-    /// Labels that the user gave the record. Kept as labels of the stored object, not in its text.
+    /// User-supplied labels of the record. Kept as labels of the stored object, not in its content.
     #[serde(skip)]
     pub labels: BTreeMap<String, String>,
-    /// Whether the record does not verify, where only signed records are believed: see
-    /// [`Releases::verified_by`](crate::Releases::verified_by). Hooks, values and notes are left out of such a release.
+    /// Whether the record does not verify, although only signed records are trusted. Such a release has no hooks,
+    /// values and notes. See [`Releases::verified_by`](crate::Releases::verified_by).
     #[serde(skip)]
     pub unverified: bool,
 }
@@ -56,7 +56,7 @@ pub struct Undeleted {
     pub api_version: String,
     /// Its kind.
     pub kind: String,
-    /// Its namespace; empty for objects of the whole cluster.
+    /// Its namespace; empty for cluster-scoped objects.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Its name.
@@ -75,7 +75,7 @@ impl fmt::Display for Undeleted {
     }
 }
 
-/// When a release was deployed and how it stands.
+/// Times and status of a revision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Info {
@@ -88,17 +88,17 @@ pub struct Info {
     /// When it was uninstalled.
     #[serde(with = "moment")]
     pub deleted: Option<Timestamp>,
-    /// What happened last, for people.
+    /// Human-readable description of the last operation.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// How it stands.
+    /// The status.
     pub status: Status,
     /// The rendered NOTES.txt.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notes: String,
 }
 
-/// How a revision stands.
+/// Status of a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "named as Helm does")]
@@ -117,12 +117,12 @@ pub enum Status {
 }
 
 impl Status {
-    /// Whether an operation is, or was when it broke off, under way.
+    /// Whether an operation is in progress, or was interrupted.
     pub fn is_pending(self) -> bool {
         matches!(self, Self::PendingInstall | Self::PendingUpgrade | Self::PendingRollback)
     }
 
-    /// The name that Helm stores.
+    /// Returns the name that Helm stores.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -144,7 +144,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// A hook and how its last run went.
+/// A hook, with the result of its last run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hook {
@@ -154,21 +154,21 @@ pub struct Hook {
     /// The kind of its object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The template it comes from.
+    /// The template that it comes from.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// The object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub manifest: String,
-    /// When it runs, by the names of Helm's events.
+    /// The events at which it runs, by Helm's names.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub events: Vec<String>,
     /// Its last run.
     pub last_run: HookExecution,
-    /// Its place among hooks of the same event, lower first.
+    /// Its weight: hooks of the same event run in ascending order.
     #[serde(skip_serializing_if = "is_zero")]
     pub weight: i64,
-    /// When it is deleted.
+    /// When its object is deleted.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub delete_policies: Vec<String>,
     /// When its logs are shown.
@@ -180,38 +180,38 @@ pub struct Hook {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HookExecution {
-    /// When it began.
+    /// When it started.
     #[serde(with = "moment")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
     #[serde(with = "moment")]
     pub completed_at: Option<Timestamp>,
-    /// `Unknown`, `Running`, `Succeeded` or `Failed`; empty if it never ran.
+    /// `Unknown`, `Running`, `Succeeded` or `Failed`; empty if it has never run.
     pub phase: String,
 }
 
-/// A chart as Helm records it. Only what is asked for is read; the rest is carried along as it is.
+/// A chart as Helm records it. Only fields that are used are parsed; the rest is passed through unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChartRecord {
-    /// What Chart.yaml says.
+    /// The content of Chart.yaml.
     #[serde(deserialize_with = "nullable")]
     pub metadata: Map<String, Value>,
     /// Chart.lock.
     pub lock: Value,
-    /// The templates, their texts in base64.
+    /// The templates, with their content in base64.
     pub templates: Value,
     /// The chart's own values.
     #[serde(deserialize_with = "nullable")]
     pub values: Map<String, Value>,
     /// values.schema.json in base64.
     pub schema: Value,
-    /// The other files, their contents in base64.
+    /// The other files, with their content in base64.
     pub files: Value,
 }
 
 impl ChartRecord {
-    /// A chart as it is recorded when released with these values.
+    /// Returns the record of a chart that is released with these values.
     ///
     /// # Errors
     /// Fails if its dependencies cannot be processed.
@@ -243,12 +243,12 @@ impl ChartRecord {
         self.text("version")
     }
 
-    /// The version of what the chart installs.
+    /// The version of the application that the chart installs.
     pub fn app_version(&self) -> &str {
         self.text("appVersion")
     }
 
-    /// The chart with its version, as Helm lists it.
+    /// The chart's name and version, as Helm lists it.
     pub fn title(&self) -> String {
         if self.metadata.is_empty() {
             "MISSING".into()
@@ -264,25 +264,25 @@ fn files(files: &[File]) -> Value {
 }
 
 impl Release {
-    /// The values that templates saw, as far as the record tells: those given, over those of the chart.
+    /// Returns the values that templates saw, as far as recorded: the user-supplied ones over the chart's.
     pub fn computed_values(&self) -> Map<String, Value> {
         let mut values = self.config.clone();
         coalesce(&mut values, &self.chart.values);
         values
     }
 
-    /// The name of the Secret or ConfigMap that holds this revision.
+    /// Returns the name of the Secret or ConfigMap that holds this revision.
     pub fn key(&self) -> String {
         crate::storage::key(&self.name, self.version)
     }
 
-    /// Whether the release came from a chart of that name.
+    /// Whether the release was made from a chart of that name.
     pub fn is_of(&self, chart: &str) -> bool {
         self.chart.name() == chart
     }
 }
 
-/// Puts a chart's values under those given, as Helm does: tables merge, and a null that was given deletes the key.
+/// Coalesces a chart's values under the user's, as Helm does. Maps merge, and a user's null deletes the key.
 pub(crate) fn coalesce(values: &mut Map<String, Value>, under: &Map<String, Value>) {
     for (key, default) in under {
         match (values.get_mut(key), default) {
@@ -302,7 +302,7 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// Go writes nothing as null, and reads null as nothing.
+/// Go encodes an empty collection as null, and decodes null as an empty one.
 pub(crate) fn nullable<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
@@ -311,7 +311,7 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Helm writes no time as an empty string.
+/// Helm encodes an absent time as an empty string.
 mod moment {
     use jiff::Timestamp;
     use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
@@ -330,7 +330,7 @@ mod moment {
         deserializer: D,
     ) -> Result<Option<Timestamp>, D::Error> {
         match Option::<String>::deserialize(deserializer)?.as_deref() {
-            // Go's zero time, which some writers spell out.
+            // Go's zero time, which some writers encode.
             None | Some("" | "0001-01-01T00:00:00Z") => Ok(None),
             Some(text) => text.parse().map(Some).map_err(D::Error::custom),
         }

@@ -1,7 +1,7 @@
-//! Keeping what a chart renders into Secrets out of texts that others read.
+//! Redaction: keeps the values of a chart's Secrets out of text that others can read.
 //!
-//! Who may read a resource, its events or an operator's logs may not be allowed to read Secrets. The objects of kind
-//! Secret are left out of manifests but for their names, and their values are replaced wherever they appear in a text.
+//! Those who can read a resource, its events or an operator's logs may not be allowed to read Secrets. Objects of kind
+//! Secret are reduced to their names in manifests, and their values are replaced wherever they occur in a string.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,31 +15,31 @@ use steersman_chart::split;
 use crate::object::documents;
 use crate::record::Release;
 
-/// What stands for a secret value.
+/// Replacement of a secret value.
 const MASK: &str = "REDACTED";
 /// Minimum length of a value to redact; shorter ones are too common in other text.
 const SHORTEST: usize = 4;
 /// Minimum length of a line of a value; shorter ones are too common in other text.
 const SHORTEST_LINE: usize = 8;
-/// Values that tell nothing, as they are those of switches.
+/// Values of switches, which are not secret.
 const COMMON: [&str; 4] = ["true", "false", "null", "none"];
 
-/// Replaces the values of a release's Secrets in texts.
+/// Replaces the values of a release's Secrets in strings.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
-    /// Finds the longest value at a place, so that no rest of it stays. Nothing without values.
+    /// Finds the longest value at each position, so that no remainder is left. `None` without values.
     values: Option<AhoCorasick>,
-    /// There are too many values to search for: all text is redacted.
+    /// Whether there are too many values to search for: every string is redacted as a whole.
     is_blind: bool,
 }
 
 impl Redactor {
-    /// A redactor for the Secrets among the objects and hooks of a release.
+    /// Creates a redactor for the Secrets among the objects and hooks of a release.
     pub fn new(release: &Release) -> Self {
         let mut values = BTreeSet::new();
         let hooks = release.hooks.iter().map(|hook| hook.manifest.as_str());
         for manifest in std::iter::once(release.manifest.as_str()).chain(hooks) {
-            // What does not parse is not installed, and shown nowhere.
+            // A manifest that does not parse is neither installed nor shown.
             for document in documents(manifest).unwrap_or_default().iter().filter(|one| is_secret(one)) {
                 collect(document, &mut values);
             }
@@ -51,7 +51,7 @@ impl Redactor {
         Self { is_blind: built.is_err(), values: built.ok() }
     }
 
-    /// A text without the values.
+    /// Returns a string without the values.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match &self.values {
             _ if self.is_blind => Cow::Borrowed(MASK),
@@ -67,7 +67,7 @@ impl Redactor {
         }
     }
 
-    /// A manifest in which Secrets are named and nothing else, without the values in the rest of it.
+    /// Returns a manifest with Secrets reduced to their names, and without their values elsewhere.
     pub fn redact_manifest(&self, manifest: &str) -> String {
         let mut shown = String::new();
         for text in split(manifest) {
@@ -78,7 +78,7 @@ impl Redactor {
                 shown.push('\n');
                 continue;
             }
-            // Comments may hold values too: what has a Secret in it is written anew.
+            // Comments may contain values too, so a document with a Secret is serialized again.
             let parts: Vec<Value> =
                 found.into_iter().map(|one| if is_secret(&one) { bare(&one) } else { one }).collect();
             let texts = parts.iter().filter_map(|part| steersman_yaml::to_string(part).ok());
@@ -93,7 +93,7 @@ fn is_secret(document: &Value) -> bool {
     text("kind") == Some("Secret") && text("apiVersion") == Some("v1")
 }
 
-/// A Secret without its values.
+/// Returns a Secret without its values.
 fn bare(secret: &Value) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace"] {
@@ -104,7 +104,7 @@ fn bare(secret: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata })
 }
 
-/// The values of a Secret, as they are and in base64, and the longer lines and settings in those that have several.
+/// Collects the values of a Secret, plain and in base64. Of multi-line ones also the longer lines and settings.
 fn collect(secret: &Value, values: &mut BTreeSet<String>) {
     let texts = |field: &str| {
         let map = secret.get(field).and_then(Value::as_object).into_iter().flatten();
@@ -117,7 +117,7 @@ fn collect(secret: &Value, values: &mut BTreeSet<String>) {
         }
         for line in text.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE) {
             values.insert(line.to_owned());
-            // Of a setting in a file the value alone may be told elsewhere.
+            // The value of a setting may occur elsewhere without its key.
             if let Some((_, value)) = line.split_once(['=', ':']) {
                 let value = value.trim().trim_matches(['"', '\'']);
                 if value.len() >= SHORTEST_LINE {

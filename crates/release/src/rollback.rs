@@ -1,4 +1,4 @@
-//! Rolling a release back.
+//! Rollback of a release.
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -18,29 +18,29 @@ const OPERATION: Operation = Operation {
     cleans_up: true,
 };
 
-/// How to roll back.
+/// Options of a rollback.
 #[derive(Clone, Debug, Default)]
 pub struct RollbackOptions {
-    /// The revision to go back to. The one before the last by default.
+    /// The revision to roll back to. The previous one by default.
     pub revision: Option<i64>,
     /// Wait until the objects are ready. False by default.
     pub wait: bool,
-    /// Wait until jobs have ended too. False by default.
+    /// Wait until Jobs have completed too. False by default.
     pub wait_for_jobs: bool,
-    /// How long each hook, and waiting, may take. Five minutes by default.
+    /// Timeout of each hook, and of waiting. Five minutes by default.
     pub timeout: Timeout,
     /// Run no hooks. False by default.
     pub disable_hooks: bool,
     /// Write nothing. False by default.
     pub dry_run: bool,
-    /// Delete what was created if it fails. False by default.
+    /// Delete the objects that a failed rollback created. False by default.
     pub cleanup_on_fail: bool,
-    /// How many revisions are kept; 0 keeps all. Ten by default.
+    /// Maximum number of revisions to keep; 0 keeps all. Ten by default.
     pub history_max: HistoryMax,
 }
 
 impl Releases {
-    /// Makes an earlier revision the current one again, as a new revision. An interrupted operation is recovered.
+    /// Rolls back to an earlier revision, as a new revision. An interrupted operation is recovered.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -67,7 +67,7 @@ impl Releases {
     /// ```
     ///
     /// # Errors
-    /// Fails if there is no such revision, or the cluster refuses an object.
+    /// Fails if there is no such revision, or if the API server refuses an object.
     pub fn rollback<'a>(
         &'a self,
         name: &'a str,

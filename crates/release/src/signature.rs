@@ -1,12 +1,12 @@
-//! Signatures of release records, which tell the records of one writer from those of others.
+//! Signatures of release records, which distinguish the records of one writer from those of others.
 //!
-//! Records are Secrets in the namespace of their release, where people write who may have far fewer rights than an
-//! operator. A record therefore carries a keyed digest (HMAC-SHA256) of what it says and of where and for whom it says
-//! it. The key is not in the namespace, so that a record that was forged, changed, renamed, copied to another namespace
-//! or made for another owner does not verify.
+//! Records are Secrets in the namespace of their release, where people with far fewer permissions than an operator may
+//! write. A record therefore carries a keyed digest (HMAC-SHA256) of its content, its location and its subject. The key
+//! is not in the namespace, so a record that was forged, changed, renamed, copied to another namespace or made for
+//! another owner does not verify.
 //!
-//! A record that does not verify is *unverified*, not refused: the real `helm` writes such records. Of it only the list
-//! of objects is used, and of those only the ones that carry the release's ownership are ever deleted.
+//! A record that does not verify is *unverified*, not refused: the real `helm` writes such records. Only its list of
+//! objects is used, and only objects with the release's ownership metadata are ever deleted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use sha2::Sha256;
 
 /// The annotation with the signature.
 pub(crate) const SIGNATURE: &str = "release.steersman.dev/signature";
-/// What is signed, and how: another scheme has another name.
+/// Version of the signature scheme.
 const SCHEME: &str = "v1";
 
-/// The key that signs release records: with it, records can be written that are believed.
+/// The key that signs release records. Whoever has it can write records that are trusted.
 #[derive(Clone)]
 pub struct RecordKey(Arc<[u8; RecordKey::LENGTH]>);
 
 impl RecordKey {
-    /// The number of bytes of a key.
+    /// Length of a key, in bytes.
     pub const LENGTH: usize = 32;
 
-    /// A key of these bytes, which must come from a secure random source.
+    /// Creates a key from bytes, which must come from a secure random source.
     pub fn new(bytes: [u8; Self::LENGTH]) -> Self {
         Self(Arc::new(bytes))
     }
@@ -39,7 +39,7 @@ impl fmt::Debug for RecordKey {
     }
 }
 
-/// Signs records for one owner, and verifies them.
+/// Signs and verifies records for one owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Verifier {
     /// Without a key no record verifies, and none is signed.
@@ -48,13 +48,13 @@ pub(crate) struct Verifier {
     pub(crate) subject: String,
 }
 
-/// What a signature is about.
+/// The signed content of a record.
 #[derive(Clone, Copy)]
 pub(crate) struct Signed<'a> {
     pub(crate) namespace: &'a str,
     /// The name of the Secret or ConfigMap.
     pub(crate) key: &'a str,
-    /// The packed record.
+    /// The encoded record.
     pub(crate) data: &'a [u8],
     /// The digest of the parts; empty for records in one object.
     pub(crate) body: &'a str,
@@ -73,21 +73,21 @@ impl Verifier {
             signed.data,
         ];
         for part in parts {
-            // The length goes first, so that no two different lists of parts are the same bytes.
+            // Each part is preceded by its length, so that no two lists of parts yield the same bytes.
             mac.update(&(part.len() as u64).to_le_bytes());
             mac.update(part);
         }
         Some(mac)
     }
 
-    /// The signature of a record; none without a key.
+    /// Returns the signature of a record; `None` without a key.
     pub(crate) fn sign(&self, signed: &Signed<'_>) -> Option<String> {
         let digest = self.digest(signed)?.finalize().into_bytes();
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         Some(format!("{SCHEME}:{hex}"))
     }
 
-    /// Whether a signature is that of the record.
+    /// Whether a signature matches the record.
     pub(crate) fn verify(&self, signed: &Signed<'_>, signature: &str) -> bool {
         let given = signature.strip_prefix(SCHEME).and_then(|rest| rest.strip_prefix(':')).and_then(unhex);
         match (self.digest(signed), given) {
@@ -126,7 +126,7 @@ mod tests {
             Signed { key: "shop.v2", ..signed },
             Signed { data: b"recorD", ..signed },
             Signed { body: "x", ..signed },
-            // The same bytes, cut elsewhere.
+            // The same bytes, split differently.
             Signed { namespace: "labs", key: "hop.v1", ..signed },
         ] {
             assert!(!verifier(1, "a").verify(&other, &signature));

@@ -1,4 +1,4 @@
-//! Running a release's tests.
+//! Tests of a release.
 
 use futures::future::BoxFuture;
 use steersman_chart::HookEvent;
@@ -7,24 +7,24 @@ use crate::error::{Error, Result};
 use crate::record::{Hook, Release};
 use crate::releases::{Releases, Timeout};
 
-/// Which tests to run, and how.
+/// Options of a test run.
 #[derive(Clone, Debug, Default)]
 pub struct TestOptions {
-    /// How long each test may take. Five minutes by default.
+    /// Timeout of each test. Five minutes by default.
     pub timeout: Timeout,
-    /// Only these. All by default.
+    /// Names of the tests to run. All by default.
     pub only: Vec<String>,
-    /// Not these. None by default.
+    /// Names of tests to skip. None by default.
     pub skip: Vec<String>,
-    /// Report what the tests wrote. False by default.
+    /// Report the logs of the tests. False by default.
     pub logs: bool,
 }
 
 impl Releases {
-    /// Runs the tests of a release. The release is given back with how they went even if one failed.
+    /// Runs the tests of a release. Returns the release with their results, even if one failed.
     ///
     /// # Errors
-    /// Fails if there is no such release, or its record cannot be written; a test that failed is the second value.
+    /// Fails if there is no such release, or if its record cannot be written; a failed test is the second value.
     pub fn test<'a>(
         &'a self,
         name: &'a str,

@@ -1,4 +1,4 @@
-//! Uninstalling a release.
+//! Uninstall of a release.
 
 use std::collections::HashSet;
 
@@ -18,54 +18,54 @@ use crate::storage::Revision;
 use crate::wait;
 use crate::write::Writer;
 
-/// How many objects of one kind are deleted at once.
+/// Maximum number of concurrent deletions of one kind.
 const DELETES: usize = 8;
 
-/// How to uninstall.
+/// Options of an uninstall.
 #[derive(Clone, Debug, Default)]
 pub struct UninstallOptions {
     /// Keep the history. False by default.
     pub keep_history: bool,
     /// Wait until the objects are gone. False by default.
     pub wait: bool,
-    /// How long each hook, and waiting, may take. Five minutes by default.
+    /// Timeout of each hook, and of waiting. Five minutes by default.
     pub timeout: Timeout,
     /// Run no hooks. False by default.
     pub disable_hooks: bool,
     /// Write nothing. False by default.
     pub dry_run: bool,
-    /// What the kept record's description says. Helm's words by default.
+    /// Description of the kept record. Helm's wording by default.
     pub description: Option<String>,
-    /// What becomes of the objects' own dependents. They go in the background by default.
+    /// Propagation policy of the deletions. Background by default.
     pub cascade: Cascade,
-    /// The release as it would be rendered now, for a record that does not verify or is gone: its hooks run, and its
-    /// objects go. Without it no hooks run for such a record. None by default.
+    /// The release as it would be rendered now, in place of a record that does not verify or is missing. Its hooks
+    /// run, and its objects are deleted. Without it no hooks run for such a record. None by default.
     pub rendered: Option<Box<Release>>,
 }
 
-/// What becomes of the dependents of a deleted object.
+/// Propagation policy of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cascade {
-    /// They go after it.
+    /// Dependents are deleted after the object.
     #[default]
     Background,
-    /// They go before it.
+    /// Dependents are deleted before the object.
     Foreground,
-    /// They stay.
+    /// Dependents are kept.
     Orphan,
 }
 
-/// What an uninstall did.
+/// Result of an uninstall.
 #[derive(Clone, Debug)]
 pub struct Uninstalled {
-    /// The last revision, as it was.
+    /// The last revision, before the uninstall.
     pub release: Release,
-    /// Objects that stay because the chart says so, as `[Kind] name`.
+    /// Objects kept by their resource policy, as `[Kind] name`.
     pub kept: Vec<String>,
 }
 
 impl Releases {
-    /// Uninstalls a release. An interrupted one is completed.
+    /// Uninstalls a release. An interrupted uninstall is completed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -90,7 +90,7 @@ impl Releases {
     /// ```
     ///
     /// # Errors
-    /// Fails if there is no such release, a hook fails, or the cluster refuses to delete something.
+    /// Fails if there is no such release, if a hook fails, or if the API server refuses a deletion.
     pub fn uninstall<'a>(
         &'a self,
         name: &'a str,
@@ -112,7 +112,7 @@ impl Releases {
             let mut release = this.storage.get(name, last.version).await?;
             match release.info.status {
                 Status::Uninstalled if release.unverified => {
-                    // Objects of the release may be there all the same.
+                    // Objects of the release may exist nevertheless.
                     let prior_releases = this.prior_releases_and_rendered(&revisions, options).await?;
                     let (_, kept) = this.delete_objects(name, &prior_releases, options).await?;
                     this.delete_records(&revisions).await?;
@@ -169,8 +169,8 @@ impl Releases {
         })
     }
 
-    /// Stores the record of a release whose records are gone, so that its uninstall can be taken up if it breaks off.
-    /// Nothing is stored for a release that has no objects in the cluster: it was never installed.
+    /// Stores a record for a release without records, so that an interrupted uninstall can be resumed. Nothing is
+    /// stored for a release without objects in the cluster: it was never installed.
     async fn record_again(&self, name: &str, rendered: &Release) -> Result<Vec<Revision>> {
         let mut release = Release { version: 1, ..rendered.clone() };
         let plan = self.plan(&release, &[]).await?;
@@ -182,7 +182,7 @@ impl Releases {
         self.storage.revisions(name).await
     }
 
-    /// The releases whose objects are deleted: those of earlier revisions, and the freshly rendered one.
+    /// Returns the releases whose objects are deleted: the earlier revisions, and the newly rendered one.
     async fn prior_releases_and_rendered(
         &self,
         revisions: &[Revision],
@@ -195,7 +195,7 @@ impl Releases {
         Ok(prior_releases)
     }
 
-    /// Deletes what the release left in the cluster, kind by kind.
+    /// Deletes the objects of releases, kind by kind. Returns those deleted, and the names of those kept.
     async fn delete_objects(
         &self,
         name: &str,
@@ -208,7 +208,7 @@ impl Releases {
             listed.extend(self.listed(release).await?);
         }
         let (mut objects, mut seen) = (Vec::new(), HashSet::new());
-        // What the latest revision says of an object counts.
+        // The latest revision of an object counts.
         for object in listed.into_iter().rev() {
             if seen.insert(object.id.clone()) {
                 objects.push(object);
@@ -246,7 +246,7 @@ impl Releases {
         }
     }
 
-    /// Deletes an object that carries the release's ownership; `Ok(false)` if it does not, or is not there.
+    /// Deletes an object that the release owns. Returns `false` if it does not own it, or it does not exist.
     async fn delete_owned(
         &self,
         writer: &Writer,
@@ -262,7 +262,7 @@ impl Releases {
         writer.delete_seen(object, &live, policy).await
     }
 
-    /// Deletes records, the last one last, so that an interrupted uninstall is found and completed by the next one.
+    /// Deletes records, the last one last. So an interrupted uninstall is found and completed by the next one.
     async fn delete_records(&self, revisions: &[Revision]) -> Result<()> {
         for revision in revisions {
             self.storage.delete(&revision.name, revision.version).await?;

@@ -1,4 +1,4 @@
-//! Upgrading a release.
+//! Upgrade of a release.
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -27,7 +27,7 @@ const OPERATION: Operation = Operation {
 /// A revision that is not yet recorded.
 pub(crate) struct NextRevision {
     pub(crate) release: Release,
-    /// What to log if it is made: one that is only compared may be rendered again and again.
+    /// Warnings, to be logged only if it is deployed. One that is only compared may be rendered again and again.
     warnings: Vec<String>,
 }
 
@@ -58,8 +58,8 @@ impl Releases {
     /// ```
     ///
     /// # Errors
-    /// Fails if there is no such release, the chart does not render, or the cluster refuses an object. Once a revision is
-    /// recorded, a failure is [`Error::Failed`] and the record says so.
+    /// Fails if there is no such release, the chart does not render, or the API server refuses an object. Once a revision
+    /// is recorded, a failure is [`Error::Failed`] and the record is marked as failed.
     pub fn upgrade<'a>(
         &'a self,
         name: &'a str,
@@ -91,7 +91,7 @@ impl Releases {
         Ok(revisions)
     }
 
-    /// Renders the new revision and looks at what is there.
+    /// Renders the new revision, and plans it from the live objects.
     pub(crate) async fn prepare_upgrade(
         &self,
         name: &str,
@@ -109,7 +109,7 @@ impl Releases {
         let current = match (deployed, last.status) {
             (Some(deployed), _) => deployed,
             (None, Status::Failed | Status::Superseded) => last,
-            // Only a dry run comes here with one.
+            // Only a dry run gets here with a pending revision.
             (None, status) if status.is_pending() => last,
             (None, _) => return Err(missing()),
         };
@@ -125,7 +125,7 @@ impl Releases {
         Ok(Prepared { release, plan, revisions })
     }
 
-    /// The revision that comes after `current`, rendered and not yet recorded.
+    /// Returns the revision after `current`, rendered and not yet recorded.
     pub(crate) async fn next_revision(
         &self,
         current: &Release,
@@ -193,7 +193,7 @@ impl Releases {
         }
     }
 
-    /// Rolls back to the last revision that was good, and says what came of it.
+    /// Rolls back to the last successful revision, and returns the message to report.
     async fn undo_upgrade(&self, failed: &FailedDeploy, options: &Options) -> String {
         let FailedDeploy { release, error, revisions, .. } = failed;
         let good = |revision: &&Revision| matches!(revision.status, Status::Deployed | Status::Superseded);
@@ -225,7 +225,7 @@ impl Releases {
         }
     }
 
-    /// The chart and values to render with, as the policy wants them.
+    /// Returns the chart and values to render, by the policy.
     fn chosen_values(
         &self,
         chart: &Chart,

@@ -1,4 +1,4 @@
-//! Writing one object: server-side apply as Helm 4 does, or a three-way merge as Helm 3 does.
+//! Writes of one object: server-side apply as in Helm 4, or a three-way merge as in Helm 3.
 
 use kube::Client;
 use kube::api::{
@@ -13,39 +13,40 @@ use crate::object::Object;
 /// How objects are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
-    /// Server-side apply, as Helm 4 does: what the chart sets is the release's, all else is left alone. The default.
+    /// Server-side apply, as in Helm 4: the release owns the fields that the chart sets. Others are left alone. The
+    /// default.
     #[default]
     ServerSide,
-    /// A three-way merge of the last manifest, the new one and what is there, as Helm 3 does.
+    /// A three-way merge of the last manifest, the new one and the live object, as in Helm 3.
     ThreeWay,
-    /// The object is replaced as a whole, as with `--force`.
+    /// Replaces the whole object, as Helm's `--force` does.
     Replace,
 }
 
-/// What became of an object.
+/// Result of writing an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was not there before.
+    /// It did not exist.
     Created,
-    /// It is another than before.
+    /// It was changed.
     Changed,
-    /// It was as it should be.
+    /// It needed no change.
     Unchanged,
 }
 
-/// Managers that wrote the objects of releases by plain updates. What they own is the release's.
+/// Field managers that wrote release objects by plain updates. Their fields belong to the release.
 const LEGACY_MANAGERS: [&str; 3] = ["helm", "helm-operator", "steer"];
 
-/// Attempts of a write that meets conflicts.
+/// Maximum number of attempts on conflicts.
 const ATTEMPTS: usize = 5;
 
-/// Writes objects in the name of one field manager.
+/// Writes objects as one field manager.
 #[derive(Clone)]
 pub(crate) struct Writer {
     pub(crate) client: Client,
     pub(crate) manager: String,
     pub(crate) mode: WriteMode,
-    /// Whether the cluster only says what would become of objects.
+    /// Whether all writes are dry runs.
     pub(crate) dry_run: bool,
 }
 
@@ -54,23 +55,22 @@ impl Writer {
         PostParams { field_manager: Some(self.manager.clone()), dry_run: self.dry_run }
     }
 
-    /// The object as it is; nothing if it is not there, or its kind is gone.
+    /// Returns the live object; `None` if it or its kind does not exist.
     pub(crate) async fn live(&self, object: &Object) -> Result<Option<DynamicObject>> {
         match object.api(&self.client).get_opt(&object.id.name).await {
-            // Of a kind that is gone the API server says no more than the code.
+            // For a kind that is gone the API server returns only the code.
             Err(error) if code(&error) == Some(404) => Ok(None),
             found => found.map_err(Error::object(&object.id)),
         }
     }
 
-    /// Creates an object; fails if it is there.
+    /// Creates an object. Fails if it exists.
     pub(crate) async fn create(&self, object: &Object) -> Result<DynamicObject> {
         let content = dynamic(&object.content, object)?;
         object.api(&self.client).create(&self.post(), &content).await.map_err(Error::object(&object.id))
     }
 
-    /// Makes an object what it should be. `live` is how it is, if it is there; `original` is what the last manifest said
-    /// of it.
+    /// Writes an object. `live` is its live state, if it exists; `original` is its state in the last manifest.
     pub(crate) async fn write(
         &self,
         object: &Object,
@@ -97,7 +97,7 @@ impl Writer {
                 Err(error) => return Err(error),
             }
         }
-        // The last attempt says why.
+        // The last attempt returns the error.
         let now = self.attempt(object, original, live.as_ref()).await?;
         Ok((Outcome::Changed, now))
     }
@@ -110,7 +110,8 @@ impl Writer {
     ) -> Result<DynamicObject> {
         match (self.mode, live) {
             (WriteMode::ServerSide, live) => match self.apply(object, live).await {
-                // Lists with repeated keys (the same variable twice) cannot be applied, though they can be created.
+                // Lists with duplicate keys, such as the same environment variable twice, can be created but not
+                // applied.
                 Err(error) if error.to_string().contains("duplicate entries for key") => {
                     self.three_way(object, original, live).await
                 }
@@ -146,7 +147,7 @@ impl Writer {
         applied.map_err(Error::object(&object.id))
     }
 
-    /// Sets what the object says, its lists as a whole, whatever others have put into them.
+    /// Merge-patches an object: its fields are set and its lists replaced, including what others added.
     pub(crate) async fn overwrite(&self, object: &Object) -> Result<DynamicObject> {
         let params = PatchParams {
             field_manager: Some(self.manager.clone()),
@@ -158,7 +159,8 @@ impl Writer {
         patched.map_err(Error::object(&object.id))
     }
 
-    /// Makes what a forerunner set by updates ours, so that what the chart no longer sets goes away.
+    /// Transfers fields that legacy managers set by updates to our manager. Otherwise fields that the chart no longer
+    /// sets would not be removed.
     async fn upgrade_managed_fields(&self, object: &Object, live: &DynamicObject) -> Result<()> {
         let Some(fields) = live.metadata.managed_fields.as_ref() else { return Ok(()) };
         let Some(fields) = merged_managed_fields(&json!(fields), &self.manager) else { return Ok(()) };
@@ -199,13 +201,13 @@ impl Writer {
         if merged == current { Ok(live.clone()) } else { self.replace(object, &merged).await }
     }
 
-    /// Deletes an object; `Ok(false)` if it was not there.
+    /// Deletes an object. Returns `false` if it did not exist.
     pub(crate) async fn delete(&self, object: &Object, policy: PropagationPolicy) -> Result<bool> {
         let params = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
         self.delete_with(object, &params).await
     }
 
-    /// Deletes an object if it still is the one that was seen.
+    /// Deletes an object if it is still the one that was seen.
     pub(crate) async fn delete_seen(
         &self,
         object: &Object,
@@ -235,7 +237,7 @@ fn dynamic(content: &Value, object: &Object) -> Result<DynamicObject> {
         .map_err(|error| Error::Manifest(format!("{}: {error}", object.id)))
 }
 
-/// The managed fields with what forerunners own given to `manager`; nothing if they own nothing.
+/// Returns the managed fields with those of legacy managers given to `manager`. `None` if they have none.
 fn merged_managed_fields(fields: &Value, manager: &str) -> Option<Value> {
     let text =
         |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -268,7 +270,7 @@ fn merged_managed_fields(fields: &Value, manager: &str) -> Option<Value> {
     Some(Value::Array(kept))
 }
 
-/// Sets of fields are trees; their union is the tree of both.
+/// Field sets are trees: returns the union in `into`.
 fn union(into: &mut Value, other: &Value) {
     let (Value::Object(into), Value::Object(other)) = (into, other) else { return };
     for (key, value) in other {
@@ -329,7 +331,7 @@ mod tests {
         ] {
             assert_eq!(merged(&none), None, "{none:?}");
         }
-        // What others apply, and what we apply to a subresource, stays as it is.
+        // Fields that others apply, and those that we apply to a subresource, are kept.
         let kept = [entry("other", "Apply", ""), entry("boat", "Apply", "scale")];
         let found = merged(&[kept[0].clone(), kept[1].clone(), entry("helm", "Update", "")]).unwrap();
         assert_eq!(found.as_array().unwrap()[..2], kept);
@@ -345,7 +347,7 @@ mod tests {
         assert_eq!(fields, json!({ "a": { "b": {}, "c": {} }, "d": {} }));
     }
 
-    /// No way of writing changes anything in a dry run.
+    /// No write mode changes anything in a dry run.
     #[tokio::test]
     async fn a_dry_run_writes_nothing() {
         let cluster = steersman_cluster::Cluster::start().await.unwrap();
@@ -369,7 +371,7 @@ mod tests {
         assert_eq!(dry.overwrite(&other).await.unwrap().data["data"]["x"], "2");
         assert_eq!(dry.live(&there).await.unwrap(), Some(before));
         assert_eq!(dry.live(&map("new", "1").await.unwrap()).await.unwrap(), None);
-        // What is written is in the manager's name.
+        // Writes carry the field manager's name.
         let now = writer(WriteMode::ServerSide, false).overwrite(&other).await.unwrap();
         let managers: Vec<_> =
             now.metadata.managed_fields.iter().flatten().map(|entry| entry.manager.as_deref()).collect();

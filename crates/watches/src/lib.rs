@@ -1,4 +1,4 @@
-//! What the watches.yaml of operator-sdk's operators have in common: kinds, selectors and durations.
+//! Types shared by the watches.yaml of operator-sdk's operators: kinds, selectors and durations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,35 +6,35 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de};
 use steersman_formats::parse_duration;
 
-/// A choice among labels.
+/// Label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
-    /// Labels with these values.
+    /// Labels that must have these values.
     pub match_labels: BTreeMap<String, String>,
-    /// Further demands.
+    /// Label selector requirements, all of which must match.
     pub match_expressions: Vec<Expression>,
 }
 
-/// A demand on one label.
+/// Label selector requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Expression {
-    /// The label.
+    /// Label key.
     pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    /// Operator: `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
-    /// The values that the first two are about.
+    /// Values for `In` and `NotIn`.
     #[serde(default)]
     pub values: Vec<String>,
 }
 
 impl LabelSelector {
-    /// As `kubectl --selector` takes it; empty if every object is selected.
+    /// Returns the selector in the syntax of `kubectl --selector`; empty if it selects every object.
     ///
     /// # Errors
-    /// Fails if there is an operator that does not exist.
+    /// Fails if an operator is unknown.
     pub fn text(&self) -> Result<String, String> {
         let mut parts: Vec<String> =
             self.match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -52,22 +52,22 @@ impl LabelSelector {
     }
 }
 
-/// Group and version of a kind, as in `apps/v1`; the version alone for the core group.
+/// Returns the apiVersion of a group and version, as in `apps/v1`; the version alone for the core group.
 #[must_use]
 pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// A duration as Go's ParseDuration reads it.
+/// Parses a duration in the syntax of Go's `time.ParseDuration`.
 ///
 /// # Errors
-/// Fails with a text that names it if it is none, or negative.
+/// Fails with a message that names the string if it is not a duration, or is negative.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let nanoseconds = parse_duration(text.trim()).ok_or_else(|| format!("invalid duration {text:?}"))?;
     u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(|_| format!("negative duration {text:?}"))
 }
 
-/// Reads an optional [`duration`], for `#[serde(deserialize_with)]`.
+/// Deserializes an optional [`duration`], for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
 /// As [`duration`].

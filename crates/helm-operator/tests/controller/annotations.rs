@@ -1,4 +1,4 @@
-//! What annotations of an object say about how it is dealt with.
+//! Annotations of an object, and the behaviour that they control.
 
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;

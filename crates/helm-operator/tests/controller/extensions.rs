@@ -1,4 +1,4 @@
-//! What the author of an operator adds: values, steps before and after, conditions, names.
+//! Extensions in Rust: values, steps before and after, conditions, names.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -128,7 +128,7 @@ async fn values_are_mapped_and_may_be_refused() {
     lab.until("shop", "refused", is_told).await;
     let again = calls(3600).await;
     assert!((10..60).contains(&again), "{again} times in an hour, and less often each time");
-    // What makes no sense keeps nothing from going.
+    // Invalid values do not prevent deletion.
     lab.delete("shop").await;
     assert!(!lab.has("shop").await);
 }
@@ -155,7 +155,7 @@ async fn conditions_of_the_author_are_shown() {
     assert!(open.get("observedGeneration").is_none());
     is_broken.store(true, Ordering::SeqCst);
     after(60).await;
-    // What the release's Secrets hold is hidden from that too.
+    // Values of the release's Secrets are redacted here, too.
     assert_eq!(lab.message("shop", "Irreconcilable", "True").await, "REDACTED is calm no more");
 }
 
@@ -241,7 +241,7 @@ fn place(shop: &DynamicObject) -> Result<NamespacedName, Refusal> {
 async fn a_release_moves_with_its_name() {
     let lab = Lab::start(controller(chart()).release_name(place)).await;
     let den: Api<ConfigMap> = Api::namespaced(lab.client.clone(), "den");
-    // Of the same chart, and not this object's.
+    // A release of the same chart that does not belong to this object.
     let other = Releases::new(lab.client.clone(), "den");
     other.install("other", &chart(), &Default::default(), &Options::default()).await.unwrap();
 
@@ -269,7 +269,7 @@ async fn a_release_moves_with_its_name() {
     lab.ready("shop").await;
     assert!(!lab.has("shop").await);
     assert_eq!(lab.records().await, ["sh.helm.release.v1.store.v1"]);
-    // It goes from where it is, though its place is none now.
+    // It is deleted at its current location, although its new one is invalid.
     lab.patch("shop", json!({ "spec": { "to": "nowhere" } })).await;
     assert_eq!(lab.message("shop", "Irreconcilable", "True").await, "spec.to: there is no such place");
     assert!(lab.has("store").await);
@@ -297,7 +297,7 @@ async fn a_deletion_waits_for_the_objects_of_former_releases() {
     assert!(lab.shops.get_opt("shop").await.unwrap().is_none() && lab.records().await.is_empty());
 }
 
-/// The label that leads to former releases is only a hint.
+/// The label by which former releases are found is only a hint.
 #[tokio::test(start_paused = true)]
 async fn a_label_makes_no_release_the_objects_own() {
     let lab = Lab::start(controller(chart()).release_name(place)).await;
@@ -335,7 +335,7 @@ async fn an_object_of_the_cluster_has_its_release_in_the_default_namespace() {
     lab.env.quiet().await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.client.clone(), "default");
     assert_eq!(maps.get("mall").await.unwrap().owner_references()[0].kind, "Mall");
-    // Its objects are seen to by their owner.
+    // Changes of its objects still trigger their owner.
     maps.delete("mall", &Default::default()).await.unwrap();
     lab.env.wait_in(maps.clone(), "mall", |map: Option<&ConfigMap>| map.is_some()).await.unwrap();
     malls.delete("mall", &Default::default()).await.unwrap();
@@ -343,7 +343,7 @@ async fn an_object_of_the_cluster_has_its_release_in_the_default_namespace() {
     assert!(maps.get_opt("mall").await.unwrap().is_none());
 }
 
-/// Secrets of other namespaces are not for every operator: it does not find releases there, and goes on.
+/// An operator may lack permission for Secrets of other namespaces. It finds no releases there, and continues.
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_look_elsewhere_releases_stay_where_they_are() {
     let lab = Lab::new().await;

@@ -1,4 +1,4 @@
-//! A controller that keeps a release for each object, by its settings, in virtual time.
+//! A controller that maintains a release for each object, by its settings, in virtual time.
 
 mod annotations;
 mod extensions;

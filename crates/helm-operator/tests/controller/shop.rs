@@ -1,4 +1,4 @@
-//! A kind with a chart, and an operator that keeps a release for each of its objects.
+//! A kind with a chart, and an operator that maintains a release for each of its objects.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) fn resource() -> ApiResource {
     }
 }
 
-/// Objects and hooks that the spec asks for.
+/// Objects and hooks by the spec.
 pub(crate) fn chart() -> Chart {
     named_chart("shop", &[])
 }
@@ -172,12 +172,12 @@ impl Lab {
         ready
     }
 
-    /// Waits until a release failed, and gives the message.
+    /// Waits until a release failed, and returns the message.
     pub(crate) async fn failed(&self, name: &str) -> String {
         self.message(name, "ReleaseFailed", "True").await
     }
 
-    /// Stops all work on an object, so that what it left can be looked at.
+    /// Pauses reconciles of an object, so that its state can be inspected.
     pub(crate) async fn pause(&self, name: &str) {
         self.annotate(name, json!({ "helm.steersman.dev/paused": "true" })).await;
         self.message(name, "Paused", "True").await;
@@ -188,7 +188,7 @@ impl Lab {
         self.annotate(name, json!({ "helm.steersman.dev/paused": null })).await;
     }
 
-    /// Waits until a condition has a status, and gives its message.
+    /// Waits until a condition has a status, and returns its message.
     pub(crate) async fn message(&self, name: &str, kind: &str, status: &str) -> String {
         let shop = self.until(name, kind, |shop| status_of(shop, kind).as_deref() == Some(status)).await;
         condition(&shop, kind).unwrap()["message"].as_str().unwrap_or_default().to_owned()
@@ -224,7 +224,7 @@ impl Lab {
         self.maps.patch(map, &params, &Patch::Merge(json!({ "data": data }))).await.unwrap();
     }
 
-    /// The events about shops, as `REASON: NOTE`.
+    /// Returns the events about shops, as `REASON: NOTE`.
     pub(crate) async fn events(&self) -> Vec<String> {
         self.env.quiet().await;
         let events: Api<Event> = Api::namespaced(self.client.clone(), "lab");
@@ -235,7 +235,7 @@ impl Lab {
         found.items.into_iter().map(text).collect()
     }
 
-    /// The names of the records of releases in the namespace.
+    /// Returns the names of the release records in the namespace.
     pub(crate) async fn records(&self) -> Vec<String> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "lab");
         let found = secrets.list(&ListParams::default().labels("owner=helm")).await.unwrap();
@@ -243,7 +243,7 @@ impl Lab {
     }
 }
 
-/// A definition without a schema.
+/// Returns a CRD without a schema.
 pub(crate) fn definition(scope: &str, kind: &str, plural: &str) -> Value {
     let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     json!({

@@ -1,4 +1,4 @@
-//! The bill of materials of an image, in SPDX.
+//! The software bill of materials (SBOM) of an image, in SPDX.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::layer::ImageFile;
 use super::timestamp;
 use crate::cache::sha256;
 
-/// Something that an image is made of.
+/// A package that an image contains.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Package {
     /// Its name.
@@ -17,7 +17,7 @@ pub struct Package {
     pub purl: String,
 }
 
-/// The packages that a `Cargo.lock` names.
+/// Returns the packages of a `Cargo.lock`.
 pub fn cargo_packages(lock: &str) -> Vec<Package> {
     let value = |line: &str, key: &str| {
         let rest = line.strip_prefix(key)?.trim_start().strip_prefix('=')?;

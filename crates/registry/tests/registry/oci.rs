@@ -196,7 +196,7 @@ async fn credentials_come_from_helms_file_and_then_dockers() {
     home.write(&home.paths().docker_config.unwrap(), &wrong);
     assert_eq!(home.fetcher().fetch(&request, &plain()).await.unwrap().data, DATA);
 
-    // What is said outright counts most.
+    // Explicit credentials take precedence.
     let home = Home::new();
     home.write(&home.paths().registry_config, &wrong);
     assert!(home.fetcher().fetch(&request, &plain()).await.is_err());

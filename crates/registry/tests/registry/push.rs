@@ -1,4 +1,4 @@
-//! Pushing images: the distribution API's uploads, credentials, and blobs that are there already.
+//! Pushing images: uploads by the distribution API, credentials, and blobs that already exist.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use steersman_registry::{Access, Error, OciReference, push};
 
 use crate::support::{Home, basic, serve, sha256};
 
-/// A registry that takes images, and notes down what was asked.
+/// A registry that accepts images, and records the requests.
 #[derive(Clone, Default)]
 struct Registry {
     blobs: Arc<Mutex<BTreeMap<String, Bytes>>>,
@@ -113,7 +113,7 @@ async fn an_image_for_several_architectures_is_pushed_once() {
     assert!(asked.iter().all(|line| !line.starts_with("POST")), "{asked:?}");
 }
 
-/// Uploads may go to another host: the registry's credentials do not.
+/// The upload URL may be on another host, which must not receive the registry's credentials.
 #[tokio::test]
 async fn credentials_do_not_follow_an_upload_to_another_host() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! What is kept of draws at random.
+//! Which randomly generated values are kept.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn texts_keep_their_draws_and_follow_the_values() {
         settle_text(ours, theirs, before),
         "mood=wild\npassword=aaaa\nurl=db://u:aaaa@new-host/x\nextra=1\n"
     );
-    // Nothing in these says where the draw is.
+    // Nothing in these shows where the random part is.
     assert_eq!(settle_text("bbbb", "cccc", "aaaa"), "aaaa");
     assert_eq!(settle_text("x\nbb\nbb", "x\ncc\ncc\ncc", "x\naa"), "x\naa");
 }
@@ -43,7 +43,7 @@ fn a_draw_is_not_taken_from_a_line_that_only_looks_like_it() {
         let drawn = |text: &str| case.replace("DRAWN", text);
         let (ours, theirs, before) = (drawn("bbbbbbbb"), drawn("cccccccc"), drawn("aaaaaaaa"));
         assert_eq!(settle_text(&ours, &theirs, &before), before);
-        // Nor if there are other lines now.
+        // Nor if there are further lines.
         let more = |text: &str| format!("fresh=\"1\"\n{text}\nmore=\"2\"");
         let settled = settle_text(&more(&ours), &more(&theirs), &before);
         assert!(settled == before || settled == more(&before), "{settled}");
@@ -143,7 +143,7 @@ fn rendered(documents: &[Value]) -> Rendered {
     Rendered { manifests: documents.iter().map(manifest).collect(), ..Rendered::default() }
 }
 
-/// What is kept of a release of `before` when it is rendered as `ours` and as `theirs`.
+/// Returns the documents after keeping values of `before`, rendered as `ours` and as `theirs`.
 fn kept(ours: &[Value], theirs: &[Value], before: &[Value]) -> Vec<Value> {
     let last = Release { manifest: rendered(before).manifest(false), ..Release::default() };
     let mut rendered_once = rendered(ours);
@@ -191,7 +191,7 @@ fn checksums_follow_configurations_that_change() {
     assert_eq!(second[0]["data"]["conf"], "mood=wild\nkey=aaaa\n");
     assert_eq!(annotations(&second[1]), json!({ "checksum/config": "sum-bbbb", "rollme": "aaaa" }));
     assert_eq!(second[2], first[2], "a job cannot be changed");
-    // And that is all there is to do.
+    // The next upgrade changes nothing.
     assert_eq!(kept(&chart("wild", "dddd"), &chart("wild", "eeee"), &second), second);
 
     let (ours, theirs) = (chart("wild", "dddd").split_off(1), chart("wild", "eeee").split_off(1));
@@ -210,7 +210,7 @@ fn lists_and_plain_values_are_settled_place_by_place() {
     assert_eq!(settled(json!(["x", 1]), json!(["x", 2]), json!(["y", 3])), (true, json!(["x", 3])));
     assert_eq!(settled(json!(1), json!(2), json!("text")), (true, json!("text")));
     assert_eq!(settled(json!([1]), json!([1]), json!([3])), (false, json!([1])), "it was not drawn");
-    // It is not certain which item is which.
+    // It is uncertain which items correspond.
     for (ours, theirs, before) in [
         (json!([1]), json!([2, 2]), json!([3])),
         (json!([1]), json!([2]), json!([3, 3])),
@@ -276,7 +276,7 @@ fn a_gap_is_what_differs_between_two_draws() {
 fn a_line_is_found_by_what_is_around_the_draw() {
     let gap = |prefix: &'static str, drawn: &'static str, suffix: &'static str| Gap { prefix, drawn, suffix };
     let found = |at: usize, line: &str| Some((at, line.to_owned()));
-    // Nothing but the place tells it.
+    // Only the position identifies it.
     let bare = gap("\"", "bbbb", "\",");
     assert_eq!(bare.find(&["\"aaaa\",", "\"cc\","], None), None);
     assert_eq!(bare.find(&["\"aaaa\",", "\"cc\","], Some(1)), found(1, "\"cc\","));
@@ -289,7 +289,7 @@ fn a_line_is_found_by_what_is_around_the_draw() {
     assert_eq!(password.find(&["user=u"], None), None);
     let host = gap("", "bbbb", "@host");
     assert_eq!(host.find(&["user", "aaaa@host"], None), found(1, "aaaa@host"));
-    // One that begins and ends alike is closer than one that only begins so.
+    // A line with the same prefix and suffix is a better match than one with the same prefix only.
     let url = gap("url=", "bbbb", "@new");
     assert_eq!(url.find(&["url=aaaa@old", "url=cccc@new"], None), found(1, "url=cccc@new"));
     assert_eq!(url.find(&["other", "url=aaaa@old"], None), found(1, "url=aaaa@new"));
@@ -314,7 +314,7 @@ fn a_draw_is_cut_out_where_it_is_certain() {
     ] {
         assert_eq!(url.fill(line).as_deref(), filled, "{line}");
     }
-    // A sign alone tells nothing.
+    // A punctuation mark alone is not significant.
     let quoted = Gap { prefix: "\"", drawn: "bbbb", suffix: "\"" };
     assert!(quoted.surrounds("\"a\"") && !quoted.begins("\"a\"") && !quoted.ends("\"a\""));
     assert!(url.begins("u:x") && !url.begins("v:x") && url.ends("x@new") && !url.ends("x@old"));

@@ -35,7 +35,7 @@ fn secrets(client: &Client) -> Api<Secret> {
     Api::namespaced(client.clone(), "default")
 }
 
-/// What is drawn at random, as it is in the cluster.
+/// Returns the randomly generated values in the cluster.
 async fn drawn(client: &Client) -> [String; 3] {
     let data = secrets(client).get("keys").await.unwrap().data.unwrap();
     let text = |key: &str| String::from_utf8(data[key].0.clone()).unwrap();
@@ -66,7 +66,7 @@ async fn objects_whose_records_are_gone_are_adopted_as_they_are() {
     assert!(!has_map(&client, "hook").await, "no hooks run");
     assert!(before.iter().all(|drawn| drawn.len() == 12));
 
-    // As Helm does without that.
+    // As in Helm, without the option.
     forget(&client, &adopted).await;
     releases.install("keys", &keys(), &Values::new(), &quick()).await.unwrap();
     assert_ne!(drawn(&client).await, before);
@@ -80,7 +80,7 @@ async fn a_release_that_has_nothing_is_installed() {
     let release = releases.install("keys", &keys(), &Values::new(), &adopt).await.unwrap();
     assert_eq!(release.info.description, "Install complete");
     assert!(has_map(&client, "hook").await);
-    // With its history it is no adoption either.
+    // A release with its history kept is not adopted either.
     let keep = UninstallOptions { keep_history: true, ..UninstallOptions::default() };
     releases.uninstall("keys", &keep).await.unwrap();
     maps(&client).delete("hook", &DeleteParams::default()).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_release_that_has_nothing_is_installed() {
     assert_eq!(release.info.description, "Install complete");
     assert!(has_map(&client, "hook").await);
     releases.uninstall("keys", &UninstallOptions::default()).await.unwrap();
-    // Objects of others are not adopted.
+    // Objects of other owners are not adopted.
     create_map(&client, "conf").await;
     let refused = releases.install("keys", &keys(), &Values::new(), &adopt).await.unwrap_err();
     assert!(matches!(refused, Error::InvalidOwnership { operation: "install", .. }), "{refused}");
@@ -123,7 +123,7 @@ async fn what_does_not_verify_is_taken_from_the_cluster() {
     assert!(!read.unverified && read.labels == options.labels && read.manifest == rendered.manifest);
     assert!(!has_map(&client, "hook").await && drawn(&client).await == before, "nothing else is written");
 
-    // What carries another mark is neither read nor adopted.
+    // An object with a different mark is neither read nor adopted.
     let mark = json!({ "metadata": { "annotations": { "meta.helm.sh/release-name": "other" } } });
     maps(&client).patch("conf", &PatchParams::default(), &Patch::Merge(mark)).await.unwrap();
     let other = signing(&client, 2);

@@ -21,16 +21,16 @@ use steersman_release::{
     Error, Options, Recover, Releases, RollbackOptions, Status, Timeout, UninstallOptions,
 };
 
-/// When a process dies around a write.
+/// When a process dies, relative to a write.
 #[derive(Clone, Copy, Debug)]
 enum Death {
     /// Before the write is sent.
     Before,
-    /// After it was made, and before its answer is seen.
+    /// After it was made, and before the response is received.
     After,
 }
 
-/// A client whose process dies at one of its writes: from then on nothing gets through.
+/// A client whose process dies at one of its writes: from then on no request gets through.
 #[derive(Clone)]
 struct Dying {
     inner: Client,
@@ -148,7 +148,7 @@ async fn prepare(operation: Operation, releases: &Releases, chart: &Chart) {
     }
 }
 
-/// The objects of a kind, by name: as asked for, without what differs from run to run.
+/// Returns the objects of a kind by name, without the fields that differ from run to run.
 async fn found<K>(client: &Client, namespace: &str) -> BTreeMap<String, Value>
 where
     K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
@@ -163,7 +163,7 @@ where
         let object = json!(object);
         let mut spec = object["spec"].clone();
         if let Some(spec) = spec.as_object_mut() {
-            // A service's addresses, and the marks by which a job knows its pods.
+            // The addresses of a Service, and the labels by which a Job finds its pods.
             for field in ["clusterIP", "clusterIPs", "selector"] {
                 spec.remove(field);
             }
@@ -176,7 +176,7 @@ where
     found.items.iter().map(|object| (object.name_any(), asked_for(object))).collect()
 }
 
-/// The objects of the release, hooks included.
+/// Returns the objects of the release, hooks included.
 async fn state(client: &Client, namespace: &str) -> State {
     let mut maps = found::<ConfigMap>(client, namespace).await;
     maps.remove("kube-root-ca.crt");
@@ -191,7 +191,7 @@ async fn state(client: &Client, namespace: &str) -> State {
 /// The objects of each kind.
 type State = Vec<BTreeMap<String, Value>>;
 
-/// A cluster in which each try has a namespace of its own.
+/// A cluster in which each attempt has a namespace of its own.
 struct Place {
     _cluster: Cluster,
     client: Client,
@@ -214,7 +214,7 @@ impl Place {
         name
     }
 
-    /// Lets an operation die at a write and takes it up; says whether it died.
+    /// Lets an operation die at a write, and runs it again. Returns whether it died.
     async fn crash_at(
         &mut self,
         operation: Operation,
@@ -237,7 +237,7 @@ impl Place {
         }
         match perform(operation, &releases, chart).await {
             Ok(()) => {}
-            // It had come to its end.
+            // It had completed.
             Err(Error::NameInUse) if operation == Operation::Install => {}
             Err(Error::NotFound { .. }) if operation == Operation::Uninstall => {}
             Err(error) => panic!("{context}: {error}"),
@@ -262,7 +262,7 @@ async fn die_everywhere(chart: &Chart) {
     let mut points = 0;
     let mut place = Place::new().await;
     for operation in [Operation::Install, Operation::Upgrade, Operation::Rollback, Operation::Uninstall] {
-        // How it is when nothing breaks.
+        // The result without a crash.
         let namespace = place.namespace().await;
         let releases = Releases::new(place.client.clone(), &namespace);
         prepare(operation, &releases, chart).await;
@@ -282,7 +282,7 @@ async fn die_everywhere(chart: &Chart) {
     assert!(points > 40, "{points}");
 }
 
-// In virtual time: hooks take none.
+// In virtual time: hooks take no real time.
 
 #[tokio::test(start_paused = true)]
 async fn every_write_may_be_the_last_with_hooks_that_go_when_they_succeeded() {

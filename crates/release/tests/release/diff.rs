@@ -9,7 +9,7 @@ use steersman_release::{Change, Diff, DryRun, Error, Options, Releases, WriteMod
 
 use crate::support::{chart, cluster, create_map, maps, quick, values};
 
-/// Config maps by name and data, each behind a switch.
+/// ConfigMaps by name and data, each behind a switch.
 fn shop() -> Chart {
     chart(
         r#"
@@ -45,7 +45,7 @@ async fn diff(releases: &Releases, given: &[&str]) -> Diff {
     releases.diff("shop", &shop(), &values(given), &quick()).await.unwrap()
 }
 
-/// What would change, in a line each.
+/// Returns the changes, one line each.
 fn said(diff: &Diff) -> Vec<String> {
     let line = |name: &str, change: &Change| match change {
         Change::Changed(fields) => {

@@ -17,7 +17,7 @@ use steersman_release::{
     WriteMode,
 };
 
-/// A chart with a workload, a config map, something that can be left out, and hooks.
+/// A chart with a workload, a ConfigMap, an optional object, and hooks.
 fn shop() -> Chart {
     Chart::from_files([
         File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.2.3, appVersion: '4.5'}"),
@@ -203,7 +203,7 @@ async fn an_object_is_brought_back_where_a_merge_would_be_refused() {
     let ports = spec.ports.unwrap();
     assert_eq!((ports.len(), ports[0].port), (1, 80));
     assert_eq!(spec.cluster_ip, before.spec.unwrap().cluster_ip);
-    // What it became is the release's, and stays as it is.
+    // The result belongs to the release, and needs no further change.
     let (outcome, _) = releases.enforce(&service).await.unwrap();
     assert_ne!(outcome, Outcome::Created);
     let (outcome, _) = releases.enforce(&service).await.unwrap();
@@ -408,7 +408,7 @@ spec:
     assert!(!same.differs(&second).unwrap(), "{}\n{}", second.manifest, same.manifest);
 }
 
-/// Counts what is logged.
+/// Counts log lines.
 #[derive(Clone, Default)]
 struct Counter(Arc<AtomicUsize>);
 
@@ -455,7 +455,7 @@ async fn warnings_are_of_what_is_made() {
 #[tokio::test]
 async fn records_larger_than_an_object_are_kept_in_parts() {
     let (_cluster, client, releases) = cluster().await;
-    // Noise does not compress.
+    // Random data do not compress.
     let noise: String = (0..60_000u64)
         .map(|n| format!("{:016x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) ^ (n << 13)))
         .collect();

@@ -1,4 +1,4 @@
-//! Charts that compute without end: they hold up nothing else, and end within their limits.
+//! Charts that compute endlessly do not hold up anything else, and end within their limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use steersman_chart::{Chart, Exceeded, File, Limits, Values};
 use steersman_cluster::Cluster;
 use steersman_release::{Error, Options, Releases, RenderLimits};
 
-/// A chart whose template runs until it is ended.
+/// A chart whose template runs until interrupted.
 fn burning() -> Chart {
     Chart::from_files([
         File::new("Chart.yaml", "{apiVersion: v2, name: burning, version: 0.1.0}"),
@@ -29,7 +29,7 @@ fn endless() -> Limits {
     Limits { cost: usize::MAX, ..Limits::default() }
 }
 
-/// The limit that a render met.
+/// Returns the limit that a render exceeded.
 #[track_caller]
 fn exceeded(error: Error) -> Exceeded {
     match error {
@@ -41,7 +41,7 @@ fn exceeded(error: Error) -> Exceeded {
     }
 }
 
-// One thread: a render on it would keep the lease from being renewed, and its own time from ending.
+// On a single thread, a render would block the renewal of the lease, and its own timeout.
 #[tokio::test(flavor = "current_thread")]
 async fn a_lease_is_renewed_while_a_chart_computes() {
     let cluster = Cluster::start().await.unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of releases share.
+//! Helpers for the tests of releases.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use steersman_chart::{Chart, File, Values};
 use steersman_cluster::Cluster;
 use steersman_release::{Options, Progress, Releases, Timeout};
 
-/// A request as the cluster would get it.
+/// A request to the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: Method,
@@ -32,7 +32,7 @@ impl Seen {
 
 type Judge = Arc<dyn Fn(&Seen) -> Option<u16> + Send + Sync>;
 
-/// Sees every request, and may answer it in the cluster's place.
+/// Observes every request, and may respond in place of the cluster.
 #[derive(Clone)]
 struct Tap {
     inner: Client,
@@ -74,7 +74,7 @@ impl tower_service::Service<Request<Body>> for Tap {
     }
 }
 
-/// A client for the same cluster, for whose requests `judge` may give an error code as the answer.
+/// Returns a client for the same cluster. `judge` may make a request fail, with an error code.
 pub(crate) fn judged(
     client: &Client,
     judge: impl Fn(&Seen) -> Option<u16> + Send + Sync + 'static,
@@ -82,7 +82,7 @@ pub(crate) fn judged(
     Client::new(Tap { inner: client.clone(), judge: Arc::new(judge) }, "default")
 }
 
-/// A client whose requests are noted down.
+/// Returns a client that records its requests.
 pub(crate) fn recorded(client: &Client) -> (Client, Arc<Mutex<Vec<Seen>>>) {
     let log = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&log);
@@ -100,12 +100,12 @@ pub(crate) async fn cluster() -> (Cluster, Client, Releases) {
     (cluster, client, releases)
 }
 
-/// A chart of these templates.
+/// Returns a chart with these templates.
 pub(crate) fn chart(templates: &str) -> Chart {
     chart_with(templates, [])
 }
 
-/// A chart of these templates, and with other files.
+/// Returns a chart with these templates and further files.
 pub(crate) fn chart_with<const N: usize>(templates: &str, files: [File; N]) -> Chart {
     let own = [
         File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.2.3, appVersion: '4.5'}"),
@@ -114,7 +114,7 @@ pub(crate) fn chart_with<const N: usize>(templates: &str, files: [File; N]) -> C
     Chart::from_files(own.into_iter().chain(files)).unwrap()
 }
 
-/// Values that are text.
+/// Returns values that are strings.
 pub(crate) fn values(expressions: &[&str]) -> Values {
     let mut values = Values::new();
     for expression in expressions {
@@ -131,7 +131,7 @@ pub(crate) fn maps(client: &Client) -> Api<ConfigMap> {
     Api::namespaced(client.clone(), "default")
 }
 
-/// Creates a config map that is no one's.
+/// Creates a ConfigMap that belongs to no release.
 pub(crate) async fn create_map(client: &Client, name: &str) -> ConfigMap {
     let map = ConfigMap {
         metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
@@ -140,12 +140,12 @@ pub(crate) async fn create_map(client: &Client, name: &str) -> ConfigMap {
     maps(client).create(&PostParams::default(), &map).await.unwrap()
 }
 
-/// Whether a config map is there.
+/// Whether a ConfigMap exists.
 pub(crate) async fn has_map(client: &Client, name: &str) -> bool {
     maps(client).get_opt(name).await.unwrap().is_some()
 }
 
-/// The steps that are reported, in a line each.
+/// Logs the reported steps, one line each.
 pub(crate) fn log_of(steps: &Arc<Mutex<Vec<String>>>) -> impl Fn(&Progress) + Send + Sync + 'static {
     let steps = Arc::clone(steps);
     move |step| {

@@ -1,4 +1,4 @@
-//! How objects are written: by server-side apply, by a three-way merge, or as a whole.
+//! Write modes: server-side apply, three-way merge, or replacement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ async fn data(client: &Client) -> Value {
     json!(maps(client).get("a").await.unwrap().data)
 }
 
-/// The managers of an object, with how they write.
+/// Returns the field managers of an object, with their operations.
 fn managers(map: &ConfigMap) -> Vec<(String, String)> {
     let entries = map.metadata.managed_fields.iter().flatten();
     let manager = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -116,7 +116,7 @@ async fn a_write_is_not_tried_for_ever() {
     }
 }
 
-/// The same variable twice can be created, and not be applied.
+/// A list with the same environment variable twice can be created, but not applied.
 #[tokio::test]
 async fn a_list_with_a_repeated_key_is_merged() {
     let (_cluster, client, releases) = cluster().await;
@@ -166,7 +166,7 @@ async fn custom_resources_are_patched_by_what_the_chart_changed() {
         plural: "widgets".into(),
     };
     let widgets: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);
-    // What another writer changed stays unless the chart changes it.
+    // A change by another writer is kept unless the chart changes the field.
     let patch = Patch::Merge(json!({ "spec": { "size": 7, "foreign": true } }));
     widgets.patch("w", &PatchParams::default(), &patch).await.unwrap();
     let (tapped, log) = recorded(&client);
@@ -184,7 +184,7 @@ async fn custom_resources_are_patched_by_what_the_chart_changed() {
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].body["spec"], json!({ "old": null, "list": ["a", "c"] }));
 
-    // Nothing is sent for what is as it was.
+    // Nothing is sent for an unchanged object.
     let widget = releases.objects(&releases.get("shop", None).await.unwrap()).await.unwrap().remove(0);
     log.lock().unwrap().clear();
     let (outcome, _) = releases.enforce(&widget).await.unwrap();
@@ -243,7 +243,7 @@ async fn deletions_are_of_what_was_seen() {
     assert_eq!(deleted[0].body["propagationPolicy"], "Background");
 }
 
-/// Definitions in `crds/` are applied, however the objects are written.
+/// CRDs in `crds/` are applied, whatever the write mode of the objects.
 #[tokio::test]
 async fn definitions_are_applied_in_every_mode() {
     for mode in [WriteMode::ServerSide, WriteMode::ThreeWay, WriteMode::Replace] {

@@ -1,4 +1,4 @@
-//! Servers that the tests talk to: a chart repository and an OCI registry, in this process, on real sockets.
+//! Test servers: a chart repository and an OCI registry, in this process, on real sockets.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub fn basic(name: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
 }
 
-/// A directory with Helm's and Docker's files, and a fetcher that looks nowhere else.
+/// A directory with Helm's and Docker's files, and a fetcher that uses no others.
 pub struct Home {
     pub directory: tempfile::TempDir,
 }
@@ -59,7 +59,7 @@ impl Home {
     }
 }
 
-/// What a repository gives for a path.
+/// The repository's response for a path.
 #[derive(Clone)]
 pub enum Page {
     Body(Vec<u8>),
@@ -73,7 +73,7 @@ pub type Seen = (String, Option<String>);
 #[derive(Clone, Default)]
 pub struct Repository {
     pub pages: Arc<Mutex<BTreeMap<String, Page>>>,
-    /// The `Authorization` header without which nothing is given.
+    /// The `Authorization` header that requests must have.
     pub required: Option<String>,
     /// Every request.
     pub seen: Arc<Mutex<Vec<Seen>>>,
@@ -105,7 +105,7 @@ impl Repository {
         Router::new().fallback(Self::answer).with_state(self.clone())
     }
 
-    /// Starts serving and gives the URL.
+    /// Starts serving and returns the URL.
     pub async fn start(&self) -> String {
         format!("http://{}", serve(self.router()).await)
     }
@@ -125,13 +125,13 @@ impl Repository {
     }
 }
 
-/// How a registry wants to be asked.
+/// The authentication that a registry requires.
 #[derive(Clone, Default)]
 pub enum Login {
     #[default]
     Open,
     Basic(String, String),
-    /// Tokens are sold for a name and password, or for an identity token.
+    /// Issues tokens for a username and password, or for an identity token.
     Token {
         name: String,
         password: String,
@@ -160,7 +160,7 @@ pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const TOKEN: &str = "Bearer a-token";
 
 impl OciServer {
-    /// Starts serving and gives the host.
+    /// Starts serving and returns the host.
     pub async fn start(&self) -> String {
         let host = serve(self.router()).await.to_string();
         *self.host.lock().unwrap() = host.clone();
@@ -181,7 +181,7 @@ impl OciServer {
         serde_json::json!({"mediaType": kind, "digest": digest, "size": data.len()})
     }
 
-    /// Stores a manifest under its digest and a tag, and gives the digest.
+    /// Stores a manifest under its digest and a tag, and returns the digest.
     pub fn manifest(&self, repository: &str, tag: &str, kind: &str, manifest: &serde_json::Value) -> String {
         let data = serde_json::to_vec(manifest).unwrap();
         let digest = format!("sha256:{}", sha256(&data));
@@ -192,7 +192,7 @@ impl OciServer {
         digest
     }
 
-    /// Stores a chart and gives its manifest's digest.
+    /// Stores a chart and returns its manifest's digest.
     pub fn push(&self, repository: &str, tag: &str, chart: &[u8], provenance: Option<&[u8]>) -> String {
         let mut layers = vec![self.blob(CHART, chart)];
         layers.extend(provenance.map(|provenance| self.blob(PROVENANCE, provenance)));
@@ -306,7 +306,7 @@ pub async fn serve(router: Router) -> SocketAddr {
     address
 }
 
-/// A server that answers every request with these bytes and hangs up.
+/// Serves the same bytes in response to every request, and closes the connection.
 pub async fn raw(answer: &'static [u8]) -> SocketAddr {
     raw_with(move |mut stream| async move {
         let _ = stream.write_all(answer).await;
@@ -314,7 +314,7 @@ pub async fn raw(answer: &'static [u8]) -> SocketAddr {
     .await
 }
 
-/// A server that never stops talking.
+/// Serves an endless response.
 pub async fn endless() -> SocketAddr {
     raw_with(|mut stream| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
@@ -384,7 +384,7 @@ impl Certificates {
         self.directory.path().join(name)
     }
 
-    /// Serves a router with TLS and gives the host.
+    /// Serves a router with TLS and returns the host.
     pub async fn serve(&self, router: Router) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
