@@ -1,16 +1,17 @@
 //! Ansible operators: a role or playbook that runs for each object of a kind, by the user's own ansible-core.
 //!
-//! [`Watches`] reads operator-sdk's watches.yaml and [`add_watches`] makes controllers of it. Plays run in forks of one Python
-//! that has Ansible imported already, or each in a process of its own.
+//! [`Watches`] reads operator-sdk's watches.yaml and [`add_watches`] adds controllers for it. Plays run in forks of a single
+//! Python process that has imported Ansible, or each in a process of its own.
 //!
-//! What differs from operator-sdk on purpose: a rescued failure is none, an unreachable host is one, and so is a playbook that does
-//! not parse; objects that are created by server-side apply get their owner, too; a run whose resource was not changed, and
-//! that changes nothing, writes nothing; what a run reads from Secrets stays out of logs, conditions and events.
+//! Intended differences from operator-sdk: a rescued task is not a failure, but an unreachable host and a playbook that does not
+//! parse are; objects created by server-side apply get an owner reference, too; a run for an unchanged resource that changes
+//! nothing writes nothing; values that a run reads from Secrets are kept out of logs, conditions and events.
 //!
 //! # What is trusted
-//! Roles and playbooks are the operator's own, and run with its rights. Objects are written by others: without `markUnsafe`,
-//! operator-sdk's default, templates in their strings are evaluated; each such watch is warned of at the start.
-//! A run reaches the cluster by a server on the loopback interface, with a random token that only the run's files have.
+//! Roles and playbooks belong to the operator, and run with its permissions. Objects are written by others: without `markUnsafe`,
+//! which is operator-sdk's default, templates in their strings are evaluated, so a warning is logged at startup for each such
+//! watch. A run accesses the cluster through a server on the loopback interface, with a random token that is only in the run's
+//! own files.
 #![cfg(unix)]
 
 mod error;

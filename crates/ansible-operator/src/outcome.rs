@@ -1,4 +1,4 @@
-//! What a run tells while it goes on, and what it all comes to.
+//! The events of a run, and its outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use steersman_watches::duration;
 
-/// The host whose counts are the object's; operator-sdk's plays run on no other.
+/// The host with the totals that are reported; operator-sdk's plays run on no other.
 const HOST: &str = "localhost";
-/// The message of a failure without one; operator-sdk's.
+/// operator-sdk's message for a failure without one.
 const UNKNOWN_FAILURE: &str = "unknown playbook failure";
-/// Limit on the failures that are kept of a run.
+/// The maximum number of failures kept per run.
 const FAILURES: usize = 50;
 
-/// One line of what a run tells.
+/// An event reported by a run, one per line.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
@@ -26,13 +26,13 @@ pub(crate) enum Event {
     Stats { hosts: BTreeMap<String, Stats> },
     /// No host matches the pattern of a play.
     NoHosts,
-    /// The run fails outside of a task: a playbook that does not parse, for instance.
+    /// The run failed outside of a task: a playbook that does not parse, for instance.
     Error { message: String },
-    /// Nothing follows.
+    /// The last event.
     End { code: i32 },
 }
 
-/// What became of a task on a host.
+/// The result of a task on a host.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct TaskResult {
@@ -45,7 +45,7 @@ pub(crate) struct TaskResult {
     pub(crate) ignored: bool,
     pub(crate) message: Option<String>,
     pub(crate) diff: Option<String>,
-    /// What a module of `operator_sdk.util` asks of the operator.
+    /// A request of an `operator_sdk.util` module to the operator.
     pub(crate) operator: Option<Value>,
 }
 
@@ -71,25 +71,25 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// The exit code. None: the run ended without telling one.
+    /// The exit code. None if the run ended without reporting one.
     pub(crate) code: Option<i32>,
     pub(crate) stats: Option<BTreeMap<String, Stats>>,
     pub(crate) failures: Vec<Failure>,
-    /// Why the run failed outside of a task.
+    /// Errors outside of tasks.
     pub(crate) errors: Vec<String>,
-    /// When the play asks to be run again.
+    /// The delay after which the play requests another run.
     pub(crate) requeue_after: Option<Duration>,
-    /// Changes of metrics that the play asks for.
+    /// Metric updates that the play requests.
     pub(crate) metrics: Vec<Value>,
-    /// The end of what was printed.
+    /// The tail of the output.
     pub(crate) output: String,
 }
 
 impl Outcome {
-    /// Takes an event into account.
+    /// Updates the outcome with an event.
     pub(crate) fn add(&mut self, event: Event) {
         match event {
             Event::Start { .. } | Event::NoHosts => {}
@@ -127,7 +127,8 @@ impl Outcome {
         }
     }
 
-    /// A failure that a block rescues is told before it is rescued: of a host's failures, the last ones count.
+    /// Drops rescued failures. They are reported before the rescue: of a host's failures, only as many of the
+    /// last ones count as its totals say.
     fn forget_rescued(&mut self, hosts: &BTreeMap<String, Stats>) {
         for (host, stats) in hosts {
             let kept = usize::try_from(stats.failures + stats.unreachable).unwrap_or(usize::MAX);
@@ -141,7 +142,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the run did all it should: Ansible's own verdict, with a complete report.
+    /// Whether the run succeeded: Ansible's own verdict, with a complete report.
     pub(crate) fn succeeded(&self) -> bool {
         self.code == Some(0) && self.stats.is_some() && self.errors.is_empty()
     }
@@ -151,7 +152,7 @@ impl Outcome {
         self.stats.iter().flatten().any(|(_, stats)| stats.changed > 0)
     }
 
-    /// Why the run failed, for a condition.
+    /// Returns the reason of the failure, for a condition.
     pub(crate) fn message(&self) -> String {
         let failures = self.failures.iter().map(|failure| failure.message.as_str());
         let mut lines: Vec<&str> = failures.chain(self.errors.iter().map(String::as_str)).collect();
@@ -165,7 +166,7 @@ impl Outcome {
         lines.join("\n")
     }
 
-    /// `ansibleResult` of a condition. None: there were no totals.
+    /// Returns `ansibleResult` for a condition. None if there were no totals.
     pub(crate) fn ansible_result(&self, completion: &str) -> Option<Value> {
         let stats = self.stats.as_ref()?.get(HOST).copied().unwrap_or_default();
         Some(json!({
@@ -178,7 +179,7 @@ impl Outcome {
     }
 }
 
-/// A task and its file, as in `set things up (roles/shop/tasks/main.yml:3)`.
+/// Returns a task and its file, such as `set things up (roles/shop/tasks/main.yml:3)`.
 pub(crate) fn place(result: &TaskResult) -> String {
     match &result.path {
         Some(path) => format!("{} ({path})", result.name),

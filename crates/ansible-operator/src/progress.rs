@@ -1,23 +1,23 @@
-//! What runs tell others than the cluster: a screen, or a command that shows what a change would do.
+//! Progress of runs, for a terminal, or for a command that previews a change.
 
 use std::fmt;
 use std::sync::Arc;
 
 use steersman::Key;
 
-/// Something that happened in a run.
+/// A progress event of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The kind of the object that the run is for.
+    /// The kind of the run's object.
     pub kind: String,
     /// The object.
     pub object: Key,
-    /// What happened.
+    /// The event.
     pub step: Step,
 }
 
-/// A step of a run. Values of Secrets that the run came across are replaced by `********` in all texts.
+/// A step of a run. Values of Secrets that the run has accessed are replaced by `********` in all strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -29,36 +29,36 @@ pub enum Step {
         /// Its file and line.
         path: Option<String>,
     },
-    /// A host is done with a task.
+    /// A host has finished a task.
     #[non_exhaustive]
     Done {
         /// The task's name.
         name: String,
         /// Its file and line.
         path: Option<String>,
-        /// Whether it failed and nothing ignores that.
+        /// Whether it failed, and the failure is not ignored.
         failed: bool,
-        /// Whether it changed something, or would have.
+        /// Whether it changed something, or would in check mode.
         changed: bool,
-        /// What it says.
+        /// Its message.
         message: Option<String>,
         /// Difference between before and after, as Ansible shows it. None unless the play runs with `--diff`.
         diff: Option<String>,
     },
-    /// The run is over.
+    /// The run has ended.
     #[non_exhaustive]
     Ended {
-        /// Why it failed. None: it did not.
+        /// The reason of its failure. None if it succeeded.
         failure: Option<String>,
     },
 }
 
-/// Is told what happens in runs. Cheap to clone.
+/// A callback for the progress of runs. Cheap to clone.
 #[derive(Clone)]
 pub struct Observer(Arc<dyn Fn(Progress) + Send + Sync>);
 
 impl Observer {
-    /// Has a function told. It is called from the runs' own tasks, and must not block.
+    /// Creates an observer from a function, which is called from the runs' tasks, and must not block.
     pub fn new(tell: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
     }

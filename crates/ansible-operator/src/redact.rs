@@ -1,4 +1,4 @@
-//! Keeps what a run read from or wrote into Secrets out of logs, conditions and events.
+//! Redacts what a run read from or wrote to Secrets from logs, conditions and events.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -7,18 +7,18 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-/// Shorter values are not hidden: they would be found in every other word.
+/// The minimum length of redacted values: shorter ones would match parts of unrelated words.
 const SHORTEST: usize = 5;
-/// Limit on the values that are remembered of a run.
+/// The maximum number of values per run.
 const MOST: usize = 2000;
 const HIDDEN: &str = "********";
 
-/// The values of Secrets that a run has come across.
+/// The values of Secrets that a run has accessed.
 #[derive(Debug, Default)]
 pub(crate) struct Redactor(Mutex<BTreeSet<String>>);
 
 impl Redactor {
-    /// Remembers the values of a Secret, or of those in a list.
+    /// Adds the values of a Secret, or of the Secrets in a list.
     pub(crate) fn learn(&self, object: &Value) {
         for item in object["items"].as_array().into_iter().flatten() {
             self.learn(item);
@@ -35,7 +35,7 @@ impl Redactor {
 
     fn add(&self, value: &str) {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Output has line ends of its own, so that the lines of a value are looked for one by one.
+        // The output may wrap a value's lines differently, so each line is redacted individually.
         let lines = value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST);
         for line in std::iter::once(value.trim()).chain(lines).filter(|text| text.len() >= SHORTEST) {
             if values.len() < MOST {
@@ -44,11 +44,11 @@ impl Redactor {
         }
     }
 
-    /// A text without these values.
+    /// Returns a string with these values redacted.
     pub(crate) fn redact(&self, text: &str) -> String {
         let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut values: Vec<&String> = values.iter().filter(|value| text.contains(value.as_str())).collect();
-        // A value may be a part of another one.
+        // Longest first, as a value may contain another one.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.into_iter().fold(text.to_owned(), |text, value| text.replace(value.as_str(), HIDDEN))
     }

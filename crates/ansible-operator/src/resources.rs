@@ -1,4 +1,4 @@
-//! What the cluster serves, asked for one group and version at a time and remembered.
+//! Discovery, cached per group and version.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use kube::Client;
 use kube::api::ApiResource;
 use steersman::Kind;
 
-/// The resources of the cluster. Cheap to clone.
+/// A cache of the cluster's resources. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Resources(Arc<Mutex<HashMap<String, Arc<APIResourceList>>>>);
 
@@ -16,12 +16,12 @@ pub(crate) struct Resources(Arc<Mutex<HashMap<String, Arc<APIResourceList>>>>);
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) kind: Kind,
-    /// Whether its objects are kept: they can be read, listed and watched.
+    /// Whether its objects can be read, listed and watched.
     pub(crate) watchable: bool,
 }
 
 impl Resources {
-    /// The resource of a name in the plural, as in paths.
+    /// Returns the resource with a plural name, as in paths.
     pub(crate) async fn by_plural(
         &self,
         client: &Client,
@@ -31,7 +31,7 @@ impl Resources {
         self.find(client, api_version, |resource| resource.name == plural).await
     }
 
-    /// The resource of a kind.
+    /// Returns the resource of a kind.
     pub(crate) async fn by_kind(
         &self,
         client: &Client,
@@ -41,7 +41,7 @@ impl Resources {
         self.find(client, api_version, |resource| resource.kind == kind && !resource.name.contains('/')).await
     }
 
-    /// A resource; what is not known is asked for once more, since definitions come and go.
+    /// Finds a resource; an unknown one is looked up again, since definitions may have been added.
     async fn find(
         &self,
         client: &Client,

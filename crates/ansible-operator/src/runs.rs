@@ -1,4 +1,4 @@
-//! What is known of the last run of each object.
+//! The last run of each object.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::channel::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use steersman::{Key, Kind};
 
-/// From how many objects on it is looked for those that are gone.
+/// The number of objects at which deleted ones are first searched for.
 const FIRST_LIMIT: usize = 1024;
 
-/// An object that a run made.
+/// An object that a run created.
 pub(crate) type Dependent = (Kind, Key);
 
-/// The last runs, by the uid of their object. Cheap to clone.
+/// The last runs, by their object's UID. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Runs(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     runs: HashMap<String, LastRun>,
-    /// How many were left when it was last looked for those that are gone.
+    /// The number of objects left after the last search for deleted ones.
     left: usize,
     subscriber: Option<UnboundedSender<Key>>,
 }
@@ -27,10 +27,10 @@ struct State {
 /// The last run of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LastRun {
-    /// The generation that it was for.
+    /// The object's generation at the run.
     pub(crate) generation: Option<i64>,
     pub(crate) succeeded: bool,
-    /// What this run and those before it made.
+    /// The objects that this run and earlier ones created.
     pub(crate) made: HashSet<Dependent>,
 }
 
@@ -39,13 +39,13 @@ impl Runs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last run of an object. None: there was none in this process.
+    /// Returns the last run of an object. None if there was none in this process.
     pub(crate) fn last(&self, uid: &str) -> Option<LastRun> {
         self.state().runs.get(uid).cloned()
     }
 
-    /// Notes down a run that is over, with what it wrote (true) and deleted. What earlier ones made counts on: a run may leave
-    /// out what is there. Whether it is time to look for objects that are gone: see [`Runs::retain`].
+    /// Records a run that has ended, with the objects that it wrote (true) and deleted. Objects of earlier runs still count: a
+    /// run may skip those that exist. Returns whether deleted objects should be searched for: see [`Runs::retain`].
     pub(crate) fn ended(
         &self,
         uid: &str,
@@ -66,17 +66,17 @@ impl Runs {
         state.runs.len() >= FIRST_LIMIT.max(2 * state.left)
     }
 
-    /// The objects whose runs are over from now on, once all that is said of the run stands in their status: see [`Runs::notify`].
+    /// Returns a stream of objects with a completed run. Sent after the run's status is written: see [`Runs::notify`].
     pub(crate) fn subscribe(&self) -> UnboundedReceiver<Key> {
         let (sender, receiver) = mpsc::unbounded();
         self.state().subscriber = Some(sender);
         receiver
     }
 
-    /// Tells the subscriber of a run that is over. A run that changes nothing leaves the status as it was, so that no event would.
+    /// Notifies the subscriber of a completed run. A run that changes nothing writes no status, so there is no watch event.
     pub(crate) fn notify(&self, key: &Key) {
         if let Some(subscriber) = &self.state().subscriber {
-            // It is gone when the operator stops.
+            // The subscriber is dropped when the operator stops.
             let _ = subscriber.unbounded_send(key.clone());
         }
     }
@@ -85,7 +85,7 @@ impl Runs {
         self.state().runs.remove(uid);
     }
 
-    /// Forgets all others: of an object without a finalizer it is not told that it is gone.
+    /// Removes all other objects: the deletion of an object without a finalizer is not noticed.
     pub(crate) fn retain(&self, uids: &HashSet<String>) {
         let mut state = self.state();
         state.runs.retain(|uid, _| uids.contains(uid));

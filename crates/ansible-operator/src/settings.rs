@@ -1,4 +1,4 @@
-//! What annotations on an object say about how it is dealt with.
+//! Annotations of an object that configure its runs.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use kube::api::DynamicObject;
 use steersman::Snapshot;
 use steersman_watches::duration;
 
-/// The prefix of annotations that are about an object's runs; operator-sdk's.
+/// The prefix of annotations that configure an object's runs, as in operator-sdk.
 pub(crate) const PREFIX: &str = "ansible.sdk.operatorframework.io/";
 
 steersman_core::vocabulary! {
-    /// Annotations of an object that direct its runs.
+    /// Annotations of a watched object that control its runs.
     pub const ANNOTATIONS = {
-        /// Resync period of this object, such as `1h30m`, in place of the watch's.
+        /// Reconcile period of this object, such as `1h30m`. Default: the period of the watch.
         const RECONCILE_PERIOD = "ansible.sdk.operatorframework.io/reconcile-period";
-        /// Ansible's verbosity in runs for this object, from `0` to `7`.
+        /// Ansible verbosity for runs of this object, from `0` to `7`.
         const VERBOSITY = "ansible.sdk.operatorframework.io/verbosity";
     };
 }
 
-/// What annotations say.
+/// The parsed annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) period: Option<Duration>,
@@ -28,7 +28,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the annotations of an object.
+    /// Parses the annotations of an object.
     pub(crate) fn of(object: &DynamicObject) -> Result<Self, String> {
         let text = |name: &str| object.annotations().get(name).map(String::as_str);
         let period = text(RECONCILE_PERIOD).map(duration).transpose();
@@ -39,12 +39,13 @@ impl Settings {
     }
 }
 
-/// A level of Ansible's verbosity, 0 to 7.
+/// Parses a verbosity level of Ansible, 0 to 7.
 pub(crate) fn verbosity(text: &str) -> Option<u8> {
     text.trim().parse().ok().filter(|level| *level <= 7)
 }
 
-/// Whether an annotation that is about runs changed. One that was wrong is mended so, without a new generation.
+/// Whether an annotation that configures runs has changed. Fixing an invalid one does not increase the
+/// generation.
 pub(crate) fn changed(old: &Snapshot, new: &Snapshot) -> bool {
     let of = |snapshot: &Snapshot| -> Vec<(String, String)> {
         let Ok(meta) = snapshot.meta() else { return Vec::new() };

@@ -1,12 +1,12 @@
-//! Names of parameters in snake case, as operator-sdk makes them.
+//! Converts parameter names to snake case with operator-sdk's rules.
 //!
-//! A change of case begins a word, and a run of capitals is one. `HTTP`, `URL` and `IP` are words wherever they are, with
-//! an `s` if they are plural. A number between two letters with a number after the second is a word. A capital at the start
-//! gains an underscore. Roles depend on each of these rules, the odd ones too.
+//! A change of case starts a word, and consecutive capitals are one word. `HTTP`, `URL` and `IP` are words everywhere,
+//! including an `s` of the plural. A number between two letters is a word if another number follows the second letter. A
+//! leading capital results in a leading underscore. Roles depend on each of these rules, including the odd ones.
 
 const ACRONYMS: [&str; 3] = ["HTTP", "URL", "IP"];
 
-/// A name in snake case.
+/// Converts a name to snake case.
 pub(crate) fn snake_case(name: &str) -> String {
     let separated = separate_acronyms(separate_numbers(name).trim_matches(' '));
     let capital = name.trim_matches(' ').starts_with(|character: char| character.is_ascii_uppercase());
@@ -16,7 +16,7 @@ pub(crate) fn snake_case(name: &str) -> String {
     format!("{prefix}{}", words.join("_"))
 }
 
-/// Puts spaces around the number in `a1b2`, as in `a 1 b2`.
+/// Inserts spaces around the number in `a1b2`, giving `a 1 b2`.
 fn separate_numbers(name: &str) -> String {
     let characters: Vec<char> = name.chars().collect();
     let digits = |from: usize| characters[from..].iter().take_while(|one| one.is_ascii_digit()).count();
@@ -49,7 +49,7 @@ fn separate_numbers(name: &str) -> String {
     separated
 }
 
-/// Puts underscores around the first of each acronym, with its plural's `s` as a part of it.
+/// Inserts underscores around the first of each acronym, including its plural `s`.
 fn separate_acronyms(name: &str) -> String {
     let mut separated = name.to_owned();
     for acronym in ACRONYMS {
@@ -59,7 +59,7 @@ fn separate_acronyms(name: &str) -> String {
             Some(after) => ("S", after),
             None => ("", rest),
         };
-        // At the end the underscore is there even if nothing precedes it.
+        // At the end, the underscore is inserted even if nothing precedes the acronym.
         let opening = if start > 0 || after.is_empty() { "_" } else { "" };
         let closing = if after.is_empty() { "" } else { "_" };
         separated = format!("{before}{opening}{acronym}{plural}{closing}{after}");
@@ -67,7 +67,7 @@ fn separate_acronyms(name: &str) -> String {
     separated
 }
 
-/// The words between separators and changes of case, in lower case. At least one, which may be empty.
+/// Splits into lower-case words at separators and changes of case. At least one word, which may be empty.
 fn split_words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

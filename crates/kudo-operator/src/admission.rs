@@ -1,4 +1,4 @@
-//! The admission of instances: as a webhook of the operator, or in the process of an embedded cluster.
+//! Admission of instances: as a webhook of the operator, or in the process of an embedded cluster.
 
 use bytes::Bytes;
 use kube::Client;
@@ -8,12 +8,12 @@ use steersman::{Denied, Operation, Review, Webhook};
 use steersman_kudo::{Instance, OperatorVersion, admission};
 use uuid::Builder;
 
-/// The service that the webhook's configuration names.
+/// The name of the service in the webhook's configuration.
 pub const SERVICE: &str = "kudo-controller-manager-service";
-/// Where the webhook is served: kubebuilder's path.
+/// The webhook's path, as kubebuilder generates it.
 pub const WEBHOOK_PATH: &str = "/mutate-kudo-dev-v1beta1-instance";
 
-/// Decides about changes of instances, by the operator versions in a cluster.
+/// Admits updates of instances, based on the operator versions in a cluster.
 #[derive(Clone)]
 pub struct Admission {
     client: Client,
@@ -26,13 +26,13 @@ impl std::fmt::Debug for Admission {
 }
 
 impl Admission {
-    /// Reads operator versions with a client.
+    /// Creates an admission that reads operator versions with a client.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// The webhook, for an operator that serves it.
+    /// Returns the webhook, for an operator to serve.
     pub fn webhook(self) -> Webhook {
         Webhook::mutating_async::<Instance, _, _>(move |instance, review| {
             let admission = self.clone();
@@ -40,7 +40,7 @@ impl Admission {
         })
     }
 
-    /// Answers a posted review in the process: what `Cluster::webhooks_by` wants.
+    /// Answers an AdmissionReview request in the process: the function for `Cluster::webhooks_by`.
     pub async fn answer(self, request: http::Request<Bytes>) -> http::Response<Bytes> {
         let review: Value = serde_json::from_slice(request.body()).unwrap_or_default();
         let response = self.webhook().review(review["request"].clone()).await;
@@ -53,7 +53,7 @@ impl Admission {
     }
 
     async fn admit(&self, mut instance: Instance, review: Review<Instance>) -> Result<Instance, Denied> {
-        // The object itself may not say where it is.
+        // The object's own namespace is not trusted.
         instance.metadata.namespace = Some(review.namespace.clone());
         let denied = |error: steersman_kudo::Error| Denied::from(error.to_string());
         if review.operation == Operation::Create {
@@ -66,7 +66,7 @@ impl Admission {
         if old.spec == instance.spec {
             return Ok(instance);
         }
-        // Of an instance that is being deleted the operator version may be gone.
+        // The operator version of an instance that is being deleted may no longer exist.
         let is_deleting = instance.is_deleting();
         let version = match self.version(&instance).await {
             Err(_) if is_deleting => return Ok(instance),
@@ -95,7 +95,7 @@ impl Admission {
     }
 }
 
-/// A random UUID of version 4.
+/// Returns a random UUID, version 4.
 pub(crate) fn uid() -> String {
     Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid().to_string()
 }

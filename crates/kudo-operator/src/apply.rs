@@ -1,4 +1,4 @@
-//! Objects of tasks: applied by a three-way merge, as KUDO does, and deleted.
+//! Applies the objects of tasks by a three-way merge, as KUDO does, and deletes them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,31 +10,31 @@ use steersman_release::{Kind, is_built_in, three_way};
 
 use crate::error::{Error, Result};
 
-/// In whose name objects are written.
+/// The field manager of all writes.
 pub(crate) const MANAGER: &str = "kudo";
-/// Attempts of a write that meets conflicts.
+/// The number of attempts when a write conflicts.
 const ATTEMPTS: usize = 5;
 
-/// An object with where it goes.
+/// An object and its kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) kind: Kind,
     pub(crate) content: Value,
 }
 
-/// What became of an applied object.
+/// The result of applying an object.
 #[derive(Debug)]
 pub(crate) struct Applied {
     pub(crate) object: Value,
     pub(crate) outcome: Outcome,
 }
 
-/// What was done to apply an object.
+/// The action taken to apply an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Created,
     Changed,
-    /// It was there, and nothing said that a plan had applied it.
+    /// It existed, without evidence that a plan had applied it.
     Adopted,
     Unchanged,
 }
@@ -44,7 +44,7 @@ impl Target {
         self.content["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// As in `Deployment shop/web`.
+    /// Returns a title such as `Deployment shop/web`.
     pub(crate) fn title(&self) -> String {
         let kind = &self.kind.resource.kind;
         match self.content["metadata"]["namespace"].as_str() {
@@ -60,7 +60,7 @@ impl Target {
         }
     }
 
-    /// The object as it is, if it is there.
+    /// Returns the live object, if it exists.
     pub(crate) async fn live(&self, client: &Client) -> Result<Option<Value>> {
         let found = self.api(client).get_opt(self.name()).await.map_err(Error::kube(self.title()))?;
         found.map(|object| self.json(&object)).transpose()
@@ -78,7 +78,7 @@ impl Target {
         serde_json::from_value(content).map_err(|error| Error::Refused(format!("{}: {error}", self.title())))
     }
 
-    /// Makes the object what it should be. Nothing is written if it is.
+    /// Brings the object to its desired state. Nothing is written if it is there already.
     pub(crate) async fn apply(&self, client: &Client) -> Result<Applied> {
         let desired = with_last_applied(self.content.clone());
         let params = PostParams { field_manager: Some(MANAGER.into()), dry_run: false };
@@ -105,7 +105,7 @@ impl Target {
                     let object = self.json(&replaced)?;
                     let outcome = match adopted {
                         true => Outcome::Adopted,
-                        // What the server makes of an object may be what it was.
+                        // Defaulting by the server may result in the same object.
                         false if object == live => Outcome::Unchanged,
                         false => Outcome::Changed,
                     };
@@ -117,7 +117,7 @@ impl Target {
         }
     }
 
-    /// Deletes the object with what belongs to it. True once it is gone.
+    /// Deletes the object and its dependents. Returns true once it is gone.
     pub(crate) async fn delete(&self, client: &Client) -> Result<bool> {
         let Some(live) = self.live(client).await? else { return Ok(true) };
         if live.pointer("/metadata/deletionTimestamp").is_some() {
@@ -135,7 +135,7 @@ impl Target {
     }
 }
 
-/// The object with itself in an annotation: the original of the next merge.
+/// Adds the last-applied annotation: the original of the next three-way merge.
 fn with_last_applied(mut content: Value) -> Value {
     let text = content.to_string();
     if let Some(annotations) = content.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
@@ -144,7 +144,7 @@ fn with_last_applied(mut content: Value) -> Value {
     content
 }
 
-/// What an object becomes, and whether nothing said that a plan had applied it.
+/// Returns the merged object, and whether the live one lacks evidence that a plan had applied it.
 fn merged(kind: &Kind, desired: &Value, live: &Value) -> (Value, bool) {
     let annotations = &live["metadata"]["annotations"];
     let original = annotations[annotation::LAST_APPLIED].as_str();
@@ -152,7 +152,7 @@ fn merged(kind: &Kind, desired: &Value, live: &Value) -> (Value, bool) {
     let adopted = original.is_none();
     let original = original.unwrap_or(Value::Null);
     let group = kind.resource.group.as_str();
-    // Definitions have lists that no key merges.
+    // The lists of CustomResourceDefinitions have no merge keys.
     let is_strategic = is_built_in(group) && group != "apiextensions.k8s.io";
     let mut merged =
         if is_strategic { three_way(&original, desired, live) } else { merge(&original, desired, live) };
@@ -162,7 +162,8 @@ fn merged(kind: &Kind, desired: &Value, live: &Value) -> (Value, bool) {
     (merged, adopted)
 }
 
-/// Puts the texts of a Secret where the server puts them: otherwise each comparison would find them missing.
+/// Moves a Secret's `stringData` to `data`, as the server does. Otherwise each comparison would find it
+/// missing.
 fn encode(secret: &mut Value) {
     let Some(fields) = secret.as_object_mut() else { return };
     let Some(Value::Object(texts)) = fields.remove("stringData") else { return };

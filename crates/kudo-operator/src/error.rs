@@ -1,26 +1,26 @@
-//! What can go wrong between an operator and a cluster.
+//! Errors of the operator and its client.
 
 /// The result of most calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something was not done.
+/// The reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server refused, or could not be reached.
+    /// The API server rejected the request, or could not be reached.
     #[error("{what}: {}", reason(.source))]
     Kube {
-        /// What was asked of it.
+        /// The object or action that was requested.
         what: String,
-        /// What it said.
+        /// The response.
         source: Box<kube::Error>,
     },
-    /// A package or a change of an instance is not in order.
+    /// A package, or an update of an instance, is invalid.
     #[error(transparent)]
     Kudo(#[from] steersman_kudo::Error),
-    /// The cluster's kinds could not be found out.
+    /// Discovery of the cluster's kinds failed.
     #[error(transparent)]
     Kinds(#[from] steersman_release::Error),
-    /// What was asked for cannot be done.
+    /// The requested operation is not possible.
     #[error("{0}")]
     Refused(String),
 }
@@ -31,7 +31,7 @@ impl Error {
         move |source| Self::Kube { what, source: Box::new(source) }
     }
 
-    /// The HTTP status of the API server's answer, if it gave one.
+    /// Returns the HTTP status of the API server's response, if there was one.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {

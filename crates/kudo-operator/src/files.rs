@@ -1,4 +1,4 @@
-//! Files out of the pods of Pipe tasks.
+//! Reads files from the pods of Pipe tasks.
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
@@ -7,10 +7,10 @@ use kube::api::{Api, AttachParams};
 use steersman_kudo::pipe::{MAX_FILE, WAITER};
 use tokio::io::AsyncReadExt as _;
 
-/// Why a file was not read.
+/// The reason why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The command in the pod failed: a retry would, too.
+    /// The command in the pod failed, and would fail again.
     #[error("{0}")]
     Failed(String),
     /// The pod could not be reached.
@@ -18,9 +18,9 @@ pub enum FileError {
     Unreachable(String),
 }
 
-/// Reads files of pods.
+/// Reads files from pods.
 pub trait PodFiles: Send + Sync + 'static {
-    /// The content of a file in the waiting container of a Pipe task's pod, one byte more than allowed at most.
+    /// Returns a file from the waiting container of a Pipe task's pod, up to one byte more than allowed.
     fn read<'a>(
         &'a self,
         client: Client,
@@ -73,7 +73,7 @@ impl PodFiles for ExecFiles {
     }
 }
 
-/// Answers for pods of the embedded cluster, which run nothing: every file has one line, `KEY=` and its path.
+/// For pods of the embedded cluster, which run nothing: every file has one line, `KEY=` and its path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimulatedFiles;
 

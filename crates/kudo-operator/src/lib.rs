@@ -1,4 +1,4 @@
-//! Runs KUDO packages: a controller for their instances, the admission of changes, and what a client does with them.
+//! Runs KUDO packages: a controller for their instances, the admission of instances, and a client.
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -15,9 +15,9 @@
 //! ```
 //!
 //! # What a crash leaves
-//! The status of a plan is stored before the plan is taken off the schedule, and tasks bear to be run again: objects are
-//! compared before they are written, and a Pipe task keeps what it has already kept in the same run. Whatever the write is
-//! after which the operator ends, the next one takes the plan to the same end.
+//! The status of a plan is stored before the plan is unscheduled, and tasks are idempotent: objects are compared before
+//! they are written, and a Pipe task does not replace what the same run has stored. After whichever write the operator
+//! crashes, its successor completes the plan with the same result.
 
 mod admission;
 mod apply;

@@ -1,5 +1,5 @@
-//! A client that writes nothing: what would be written is kept in memory, read back from there, and told. The server is asked about
-//! changes of its objects by a dry run.
+//! A dry-run client: writes are kept in memory, where reads find them, and reported. Updates of existing objects are sent to the
+//! API server as a dry run.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -11,14 +11,14 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// An object before and after a write. Nothing if it was or would not be there.
+/// An object before and after a write; None if it did or would not exist.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written {
     pub(crate) before: Option<Value>,
     pub(crate) after: Option<Value>,
 }
 
-/// Objects over those of a cluster.
+/// An overlay over a cluster's objects.
 #[derive(Clone)]
 pub(crate) struct Overlay {
     inner: Client,
@@ -27,7 +27,7 @@ pub(crate) struct Overlay {
 
 #[derive(Default)]
 struct State {
-    /// By the path of the object.
+    /// The objects by path; None if deleted.
     objects: HashMap<String, Option<Value>>,
     written: Vec<Written>,
 }
@@ -37,12 +37,12 @@ impl Overlay {
         Self { inner, state: Arc::default() }
     }
 
-    /// A client that sees the overlay.
+    /// Returns a client of the overlay.
     pub(crate) fn client(&self) -> Client {
         Client::new(self.clone(), self.inner.default_namespace())
     }
 
-    /// What was written since this was asked last.
+    /// Returns the writes since the previous call.
     pub(crate) fn take(&self) -> Vec<Written> {
         std::mem::take(&mut self.lock().written)
     }
@@ -63,7 +63,8 @@ impl Overlay {
         }
     }
 
-    /// What the server would make of a change: its defaults, or why it would refuse it. What it has not stored itself, it cannot say.
+    /// Returns the server's result of an update: with defaulting, or the rejection. Objects that exist in the overlay cannot be
+    /// checked.
     async fn rehearse(&self, path: &str, object: Value) -> Result<Rehearsal, BoxError> {
         if self.lock().objects.contains_key(path) {
             return Ok(Rehearsal::Accepted(object));
@@ -71,7 +72,7 @@ impl Overlay {
         let request = Request::put(format!("{path}?dryRun=All")).body(serde_json::to_vec(&object)?)?;
         match self.inner.request::<Value>(request).await {
             Ok(after) => Ok(Rehearsal::Accepted(after)),
-            // Some webhooks cannot be asked without effect.
+            // Webhooks with side effects make the server reject a dry run.
             Err(kube::Error::Api(status)) if status.code == 400 => Ok(Rehearsal::Accepted(object)),
             Err(kube::Error::Api(status)) => {
                 let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -123,11 +124,11 @@ impl Overlay {
     }
 }
 
-/// What the server says of a change that is not made.
+/// The server's response to a dry run.
 enum Rehearsal {
-    /// The object as it would be.
+    /// The resulting object.
     Accepted(Value),
-    /// Why it would not be.
+    /// The reason of the rejection.
     Refused(StatusCode, String),
 }
 
@@ -168,7 +169,7 @@ fn conflict(path: &str) -> Result<Response<Body>, BoxError> {
     failure(StatusCode::CONFLICT, "AlreadyExists", &format!("{path} already exists"))
 }
 
-/// A JSON merge patch.
+/// Applies a JSON merge patch.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         *target = patch.clone();

@@ -1,4 +1,4 @@
-//! The condition `Ready` of instances.
+//! The `Ready` condition of instances.
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -10,12 +10,12 @@ use steersman_kudo::{ExecutionStatus, Instance, PlanStatus, health, label, reaso
 
 use crate::controller::post;
 
-/// The condition `Ready` while a plan runs and when it has ended.
+/// Sets the `Ready` condition while a plan is running and when it has ended.
 pub(crate) fn set_plan_condition(instance: &mut Instance, status: &PlanStatus, context: &Context) {
     let (value, reason) = match status.status {
         ExecutionStatus::Complete => ("True", reason::RESOURCES_READY),
         ExecutionStatus::FatalError => ("Unknown", reason::PLAN_IN_FATAL_ERROR),
-        // Other plans leave it as it is.
+        // Other plans do not affect it.
         _ if matches!(status.name.as_str(), "deploy" | "upgrade" | "update") => {
             ("Unknown", reason::PLAN_IN_PROGRESS)
         }
@@ -33,7 +33,7 @@ fn set_condition(instance: &mut Instance, value: &str, reason: &str, message: &s
     instance.status.conditions.set(condition);
 }
 
-/// Keeps the condition `Ready` of an instance without a plan: whether its workloads are.
+/// Updates the `Ready` condition of an instance without a running plan, from its workloads.
 pub(crate) async fn readiness(
     mut instance: Instance,
     api: &Api<Instance>,
@@ -52,7 +52,7 @@ pub(crate) async fn readiness(
     Ok(Action::await_change())
 }
 
-/// The workloads of an instance that are not ready, and why.
+/// Lists the workloads of an instance that are not ready, and why.
 async fn waiting(instance: &str, context: &Context) -> steersman::Result<Vec<String>> {
     let labels = [(label::INSTANCE, instance), (label::HERITAGE, "kudo")];
     let mut waiting = Vec::new();

@@ -1,4 +1,4 @@
-//! What becomes of a new or changed instance: which plan it starts, and why it is denied.
+//! Admission of instances: which plan a create or update triggers, and why it is denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use crate::api::{
 use crate::error::Error;
 use crate::parameters;
 
-/// Admits a new instance: schedules `deploy`, sets the finalizer if there is a `cleanup` plan, and the defaults of immutable
-/// parameters. `uid` makes the run's UID.
+/// Admits a new instance, and schedules its `deploy` plan with `uid` as the run's UID. Also adds the finalizer if there is a
+/// `cleanup` plan, and sets the defaults of immutable parameters.
 ///
 /// # Errors
-/// Fails if there is no `deploy` plan, or parameters are unknown, missing or do not fit.
+/// Fails if there is no `deploy` plan, or parameters are unknown, missing or invalid.
 pub fn create(
     instance: &mut Instance,
     version: &OperatorVersion,
@@ -45,27 +45,27 @@ pub fn create(
     Ok(())
 }
 
-/// Notes in an annotation of the instance that admission has decided about its spec.
+/// Records the admitted spec in an annotation of the instance.
 ///
-/// A controller sees by it that a spec was changed where no webhook was asked, and decides then itself.
+/// With it, a controller notices a spec that was changed without the webhook, and admits it itself.
 pub fn remember(instance: &mut Instance) {
     let text = serde_json::to_string(&decided(&instance.spec)).unwrap_or_default();
     instance.metadata.annotations.get_or_insert_default().insert(annotation::ADMITTED.to_owned(), text);
 }
 
-/// The spec that admission decided about last, if it is known.
+/// Returns the spec that was admitted last, if it is recorded.
 #[must_use]
 pub fn admitted(instance: &Instance) -> Option<InstanceSpec> {
     serde_json::from_str(instance.annotation(annotation::ADMITTED)).ok()
 }
 
-/// Whether the spec was changed and admission has not decided about that yet.
+/// Whether the spec was changed and has not been admitted yet.
 #[must_use]
 pub fn is_undecided(instance: &Instance) -> bool {
     admitted(instance).is_some_and(|spec| spec != decided(&instance.spec))
 }
 
-/// What admission decides about: everything but how far the plan is.
+/// Returns the part of the spec that admission covers: everything but the plan's progress.
 fn decided(spec: &InstanceSpec) -> InstanceSpec {
     let mut spec = spec.clone();
     spec.plan_execution.status = None;
@@ -79,12 +79,12 @@ fn validate(version: &OperatorVersion, instance: &Instance) -> Result<(), Error>
     })
 }
 
-/// Admits a change of an instance: says which plan it starts, by setting the plan's name and a new UID in `new`.
+/// Admits an update of an instance, and schedules the plan that it triggers. Sets the plan's name and a new UID in `new`.
 ///
-/// `old_version` is the operator version of `old`: the same as `version` unless this is an upgrade.
+/// `old_version` is the operator version of `old`, equal to `version` unless this is an upgrade.
 ///
 /// # Errors
-/// Fails with the parameter or plan that is the reason.
+/// Fails with the parameter or plan that causes the denial.
 pub fn update(
     old: &Instance,
     new: &mut Instance,
@@ -109,14 +109,14 @@ pub fn update(
     Ok(())
 }
 
-/// The plan that a change starts: nothing for no change, an empty name if a run has ended.
+/// Returns the plan that an update triggers, if any. An empty name clears a run that has ended.
 fn triggered(
     old: &Instance,
     new: &mut Instance,
     old_version: &OperatorVersion,
     version: &OperatorVersion,
 ) -> Result<Option<String>, Error> {
-    // A run that has ended and was not taken off yet is in nothing's way.
+    // A run that has ended but is still scheduled does not block anything.
     let ended;
     let old = if old.has_ended() && !new.is_deleting() {
         if new.spec.plan_execution.uid == old.spec.plan_execution.uid {
@@ -149,7 +149,7 @@ fn triggered(
     validate(version, new)
         .map_err(|why| Error::Denied(format!("failed to validate parameters for Instance {place}: {why}")))?;
     run_parameters(&new.spec.plan_execution, version).map_err(denied)?;
-    // A parameter that only the new version has is not a change of an old one.
+    // A parameter that only the new version defines does not count as changed.
     let known = |name: &&Parameter| old_version.spec.parameter(&name.name).is_some();
     let by_parameters = by_parameters(changed.iter().copied().filter(known), version).map_err(denied)?;
 
@@ -238,7 +238,7 @@ fn triggered(
     Ok(None)
 }
 
-/// Puts immutable parameters back that a change leaves out: they keep the value that the instance began with.
+/// Restores immutable parameters that an update omits. They keep the value that the instance was created with.
 fn keep_immutable(
     old: &Instance,
     new: &mut Instance,
@@ -254,7 +254,7 @@ fn keep_immutable(
     }
 }
 
-/// Checks the values that a run is given for itself.
+/// Validates the parameters of a single run.
 fn run_parameters(run: &PlanExecution, version: &OperatorVersion) -> Result<(), String> {
     for (name, value) in &run.parameters {
         let definition = version.spec.parameter(name);
@@ -268,12 +268,12 @@ fn run_parameters(run: &PlanExecution, version: &OperatorVersion) -> Result<(), 
     Ok(())
 }
 
-/// Whether a plan that is taken off the schedule has ended.
+/// Whether a plan that is being unscheduled has ended.
 fn old_run_ended(old: &PlanExecution, new: &PlanExecution) -> bool {
     new.plan_name.is_empty() && old.status.is_some_and(ExecutionStatus::is_terminal)
 }
 
-/// The definitions of parameters whose values are new, changed or gone.
+/// Returns the definitions of parameters whose values were added, changed or removed.
 fn changed_parameters<'a>(
     old: &Instance,
     new: &Instance,
@@ -288,7 +288,7 @@ fn changed_parameters<'a>(
                 .ok_or_else(|| format!("failed to find parameter \"{name}\" in the OperatorVersion"))?,
         );
     }
-    // A new version may not have a parameter any more.
+    // The new version may no longer define a parameter.
     changed.extend(
         before
             .keys()
@@ -348,7 +348,7 @@ fn immutable(
     Ok(())
 }
 
-/// The one plan that changed parameters start.
+/// Returns the single plan that the changed parameters trigger.
 fn by_parameters<'a>(
     changed: impl Iterator<Item = &'a Parameter>,
     version: &OperatorVersion,

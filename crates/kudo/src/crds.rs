@@ -1,11 +1,12 @@
-//! The definitions of the group's kinds, and of the admission webhook.
+//! The CustomResourceDefinitions of the group, and the admission webhook's configuration.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
 use crate::api::{GROUP, VERSION};
 
-/// The definitions of Operator, OperatorVersion and Instance. The status subresource is on Instance alone.
+/// Returns the definitions of Operator, OperatorVersion and Instance. Only Instance has a status
+/// subresource.
 ///
 /// # Panics
 /// Never: the definitions are constant.
@@ -113,7 +114,7 @@ fn definition(kind: &str, plural: &str, spec: Value, status: Option<Value>) -> V
     })
 }
 
-/// The configuration of the webhook that admits instances, behind a service.
+/// Returns the configuration of the webhook for instances, reached through a service.
 #[must_use]
 pub fn webhook_configuration(namespace: &str, service: &str, path: &str) -> Value {
     json!({

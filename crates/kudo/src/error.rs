@@ -1,15 +1,15 @@
-//! What can be wrong with a package.
+//! The errors of a package.
 
 use std::fmt;
 
-/// A fault of a package: which file, which line, and what to do.
+/// A problem in a package: file, line, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file, relative to the package.
     pub file: String,
-    /// The line, from 1, if it is known.
+    /// The line number, starting at 1, if known.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
 }
 
@@ -22,24 +22,24 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a package, or what is made of it, is refused.
+/// The reason why a package or an instance is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A package has faults: all of them at once.
+    /// A package is invalid; has all of its problems.
     #[error("{}", lines(.0))]
     Invalid(Vec<Problem>),
     /// A file or archive could not be read.
     #[error("{path}: {reason}")]
     Read {
-        /// Which one.
+        /// Its path.
         path: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A parameter's value does not fit, or is missing.
+    /// A parameter's value is invalid or missing.
     #[error("{0}")]
     Parameter(String),
-    /// A change of an instance is denied.
+    /// An update of an instance is denied.
     #[error("{0}")]
     Denied(String),
 }

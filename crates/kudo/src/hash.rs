@@ -1,4 +1,4 @@
-//! The hash by which pods restart when a ConfigMap or Secret that they mount changes.
+//! The hash that makes pods restart when a ConfigMap or Secret that they mount changes.
 
 use md5::{Digest as _, Md5};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::api::annotation;
 use crate::task::{POD_TEMPLATES, insert_strings};
 
-/// What the pods of a workload mount or pull with.
+/// A ConfigMap or Secret that a workload's pods mount, or pull images with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependency {
     /// ConfigMap or Secret.
@@ -15,7 +15,8 @@ pub struct Dependency {
     pub name: String,
 }
 
-/// What the pods of a workload mount as volumes, or pull images with. Not what only their environment has.
+/// Lists what a workload's pods mount as volumes or pull images with. References from environment
+/// variables do not count.
 #[must_use]
 pub fn dependencies(object: &Value) -> Vec<Dependency> {
     let mut found = Vec::new();
@@ -37,7 +38,7 @@ pub fn dependencies(object: &Value) -> Vec<Dependency> {
     found
 }
 
-/// The hash over objects in the order of [`dependencies`]; nothing for one that is not there.
+/// Hashes objects in the order of [`dependencies`]; a missing object counts as zeros.
 #[must_use]
 pub fn dependencies_hash<'a>(objects: impl IntoIterator<Item = Option<&'a Value>>) -> String {
     let mut all = Md5::new();
@@ -58,7 +59,7 @@ pub fn dependencies_hash<'a>(objects: impl IntoIterator<Item = Option<&'a Value>
     all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An object without what changes by itself, in the form that KUDO hashes.
+/// Returns the object without fields that the API server changes, in the form that KUDO hashes.
 fn sanitized(object: &Value) -> Value {
     let mut content = object.as_object().cloned().unwrap_or_default();
     let old = content.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -81,7 +82,7 @@ fn sanitized(object: &Value) -> Value {
     json!({ "object": content })
 }
 
-/// Puts the hash onto the pod templates of an object.
+/// Sets the hash as an annotation of the object's pod templates.
 pub fn set_dependencies_hash(object: &mut Value, hash: &str) {
     for path in POD_TEMPLATES {
         if object.pointer(path).is_some() {

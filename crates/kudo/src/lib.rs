@@ -1,8 +1,8 @@
 //! KUDO packages: operators as plans, phases and steps over templates.
 //!
-//! A [`Package`] is read from a directory or an archive and verified as a whole: every fault is told, with its file and line.
-//! It becomes an [`Operator`], an [`OperatorVersion`] and an [`Instance`]. An instance has one plan scheduled at a time
-//! ([`admission`] decides which), and [`plan::evaluate`] says which tasks are due and what the statuses are. [`task`] renders
+//! A [`Package`] is read from a directory or an archive and verified as a whole: every problem is reported, with file and line.
+//! It becomes an [`Operator`], an [`OperatorVersion`] and an [`Instance`]. An instance has at most one scheduled plan
+//! ([`admission`] decides which one), and [`plan::evaluate`] computes the tasks to run and the new statuses. [`task`] renders
 //! what a task applies or deletes.
 //!
 //! ```
@@ -21,8 +21,8 @@
 //! # Ok::<(), steersman_kudo::Error>(())
 //! ```
 //!
-//! **Invariant:** everything here is a function of its inputs: no cluster, no clock, no random source but the
-//! [`Environment`](steersman_chart::Environment) that templates are given.
+//! **Invariant:** everything here is a function of its inputs: no cluster, no clock, no source of randomness except the
+//! [`Environment`](steersman_chart::Environment) passed to templates.
 
 pub mod admission;
 mod api;

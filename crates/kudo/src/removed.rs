@@ -1,13 +1,13 @@
-//! API versions that Kubernetes removed, mapped to those of today.
+//! Converts objects of API versions that Kubernetes has removed to the current ones.
 
 use serde_json::{Map, Value, json};
 
-/// An object that was of a removed API version.
+/// The API versions of a converted object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
-    /// What it was.
+    /// The removed version.
     pub from: String,
-    /// What it is now.
+    /// The current version.
     pub to: String,
 }
 
@@ -17,7 +17,7 @@ impl std::fmt::Display for Mapped {
     }
 }
 
-/// Brings an object of a removed API version to the version of today, with its fields where they are now.
+/// Converts an object of a removed API version, including fields that have moved.
 pub fn map_removed_api(object: &mut Value) -> Option<Mapped> {
     let before = object["apiVersion"].as_str()?.to_owned();
     let kind = object["kind"].as_str()?.to_owned();
@@ -66,7 +66,7 @@ pub fn map_removed_api(object: &mut Value) -> Option<Mapped> {
     Some(Mapped { from: format!("{before} {kind}"), to: format!("{after} {kind}") })
 }
 
-/// The selector, which was optional, is that of the pods.
+/// Workloads: the selector, which used to be optional, defaults to the pods' labels.
 fn workload(object: &mut Value) {
     let labels = object.pointer("/spec/template/metadata/labels").cloned();
     if let (Some(spec), Some(labels)) = (object.get_mut("spec").and_then(Value::as_object_mut), labels) {
@@ -75,7 +75,7 @@ fn workload(object: &mut Value) {
     }
 }
 
-/// One backend, `serviceName` and `servicePort`, is a table each; every path has a type.
+/// Ingress: `serviceName` and `servicePort` become a nested backend; every path needs a type.
 fn ingress(object: &mut Value) {
     fn backend(value: &mut Value) {
         let Some(old) = value.as_object_mut() else { return };
@@ -117,7 +117,7 @@ fn webhooks(object: &mut Value) {
     }
 }
 
-/// What was said once for all versions is said for each; every version has a schema.
+/// CustomResourceDefinition: top-level fields move into each version; every version needs a schema.
 fn definition(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let schema = spec.remove("validation");
@@ -154,7 +154,7 @@ fn definition(object: &mut Value) {
         conversion
             .insert("webhook".into(), json!({ "clientConfig": client, "conversionReviewVersions": reviews }));
     }
-    // Today groups of Kubernetes' own domains say whether their API was approved.
+    // Groups in Kubernetes' own domains need the API approval annotation.
     let group = spec.get("group").and_then(Value::as_str).unwrap_or_default();
     if group.ends_with(".k8s.io") || group.ends_with(".kubernetes.io") {
         let annotations = [("api-approved.kubernetes.io", "unapproved, of a definition in v1beta1")];
@@ -162,7 +162,7 @@ fn definition(object: &mut Value) {
     }
 }
 
-/// The root is an object, and keeps the fields that it does not name if the definition did.
+/// Makes the root schema an object, which preserves unknown fields if the definition did.
 fn structural(schema: Value, preserves: bool) -> Value {
     let mut root = schema.get("openAPIV3Schema").and_then(Value::as_object).cloned().unwrap_or_default();
     complete(&mut root, 0);
@@ -173,14 +173,14 @@ fn structural(schema: Value, preserves: bool) -> Value {
     json!({ "openAPIV3Schema": root })
 }
 
-/// Whether a choice is between an integer and a string, which has a keyword of its own today.
+/// Whether the alternatives are integer and string, which `x-kubernetes-int-or-string` replaces.
 fn is_int_or_string(choices: &Value) -> bool {
     let types: Vec<&str> =
         choices.as_array().into_iter().flatten().filter_map(|choice| choice["type"].as_str()).collect();
     matches!(types.as_slice(), ["integer", "string"] | ["string", "integer"])
 }
 
-/// Today a choice may only say what values are right, not what they are.
+/// Strips structure from the alternatives of a schema: in a structural schema they may only validate.
 fn validation_only(schema: &mut Value, depth: usize) {
     if depth > 64 {
         return;
@@ -203,7 +203,7 @@ fn validation_only(schema: &mut Value, depth: usize) {
     }
 }
 
-/// Today each part of a schema must have a type: what has none keeps anything.
+/// Completes a schema: every part needs a type, and one without preserves unknown fields.
 fn complete(schema: &mut Map<String, Value>, depth: usize) {
     if depth > 64 {
         return;

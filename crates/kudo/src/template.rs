@@ -1,4 +1,4 @@
-//! Templates as KUDO renders them: sprig's functions, and an error for every key that is missing.
+//! KUDO's templates: with Sprig's functions, and an error for every missing key.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,7 +8,7 @@ use steersman_gotemplate::{
     Budget, Call, CallError, Funcs, Limits, Map, MapType, MissingKey, Set, Str, Type, Value,
 };
 
-/// Renders templates, each by itself: a `define` is seen in its own file alone.
+/// Renders templates individually: a `define` is only visible in its own file.
 pub struct Renderer {
     host: Host,
     limits: Limits,
@@ -21,7 +21,7 @@ impl std::fmt::Debug for Renderer {
 }
 
 impl Renderer {
-    /// Takes time and randomness from an environment.
+    /// Creates a renderer that takes time and randomness from an environment.
     pub fn new(environment: impl Environment + 'static) -> Self {
         Self {
             host: Host { environment: Box::new(environment), changed: Vec::new() },
@@ -29,17 +29,17 @@ impl Renderer {
         }
     }
 
-    /// Limits on cost, memory and depth of each template. Default: [`Limits::default`].
+    /// Sets limits on cost, memory and depth of each template. Default: [`Limits::default`].
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Renders a template with variables, an object of which each key is a variable.
+    /// Renders a template. `variables` is an object with a key per variable.
     ///
     /// # Errors
-    /// Fails in Go's words, which have the file's name and line.
+    /// Fails with Go's message, which has the file's name and line.
     pub fn render(&mut self, name: &str, text: &str, variables: &Json) -> Result<String, String> {
         let mut set = Set::new(functions()).missing_key(MissingKey::Error);
         set = set.within(Arc::new(Budget::new(self.limits)));
@@ -51,10 +51,10 @@ impl Renderer {
         String::from_utf8(out).map_err(|_| format!("template: {name}: the output is not UTF-8"))
     }
 
-    /// Whether a template can be parsed.
+    /// Validates a template's syntax.
     ///
     /// # Errors
-    /// Fails with the line and Go's words.
+    /// Fails with the line and Go's message.
     pub fn check(name: &str, text: &str) -> Result<(), (usize, String)> {
         let mut set = Set::<Host>::new(functions());
         set.parse(name, text.as_bytes()).map_err(|error| (error.line, error.message))
@@ -63,12 +63,12 @@ impl Renderer {
 
 pub(crate) struct Host {
     environment: Box<dyn Environment>,
-    /// Maps that got maps or lists, and may contain themselves.
+    /// Maps that received maps or lists, and so may contain themselves.
     changed: Vec<Map>,
 }
 
 impl Host {
-    /// Empties every map that may contain itself: such a ring would never be freed.
+    /// Empties every map that may contain itself: such a reference cycle would leak.
     fn release(&mut self) {
         for map in self.changed.drain(..) {
             let entries = std::mem::take(&mut *map.borrow_mut());
@@ -97,7 +97,8 @@ fn functions() -> Arc<Funcs<Host>> {
     Arc::clone(&FUNCTIONS)
 }
 
-/// Unlike Helm's, it keeps the final newline, and fails where Helm's gives nothing.
+/// Unlike Helm's `toYaml`, it keeps the final newline, and fails where Helm's returns an empty
+/// string.
 fn to_yaml(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
     let value = call.args.first().unwrap_or(&Value::Nil);
     let text = steersman_yaml::to_string_within(call.budget.remaining_memory(), &value.within(call.budget))

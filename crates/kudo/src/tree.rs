@@ -1,10 +1,10 @@
-//! `plan status` and `plan history`, as `kubectl kudo` prints them.
+//! Formats `plan status` and `plan history` like `kubectl kudo`.
 
 use std::fmt::Write as _;
 
 use crate::api::{ExecutionStatus, Instance, OperatorVersionSpec, PlanStatus};
 
-/// A line with those below it.
+/// A line of a tree, with the lines below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Branch {
     text: String,
@@ -12,7 +12,7 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// A line.
+    /// Creates a line.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), below: Vec::new() }
     }
@@ -23,7 +23,7 @@ impl Branch {
     }
 
     fn draw(&self, indent: &str, is_last: bool, out: &mut String) {
-        // KUDO's trees have two spaces after a bar that do not break.
+        // KUDO's trees have two non-breaking spaces after a bar.
         let (joint, bar) = if is_last { ("└── ", "    ") } else { ("├── ", "│\u{a0}\u{a0} ") };
         let _ = writeln!(out, "{indent}{joint}{}", self.text);
         let indent = format!("{indent}{bar}");
@@ -33,7 +33,7 @@ impl Branch {
     }
 }
 
-/// A tree without a name of its own.
+/// Draws a tree without a root line.
 #[must_use]
 pub fn draw(branches: &[Branch]) -> String {
     let mut out = ".\n".to_owned();
@@ -47,7 +47,7 @@ fn message(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(" ({text})") }
 }
 
-/// All plans of an instance, that which ran last with its statuses.
+/// Formats all plans of an instance; the last one that ran has its statuses.
 #[must_use]
 pub fn plan_status(instance: &Instance, version: &OperatorVersionSpec) -> String {
     let (name, namespace) = (instance.name(), instance.namespace());
@@ -95,7 +95,7 @@ pub fn plan_status(instance: &Instance, version: &OperatorVersionSpec) -> String
     format!("Plan(s) for \"{name}\" in namespace \"{namespace}\":\n{}", draw(&[root]))
 }
 
-/// The last run of each plan of an instance.
+/// Formats the last run of each plan of an instance.
 #[must_use]
 pub fn plan_history(instance: &Instance) -> String {
     let mut root = Branch::new(instance.name());
@@ -118,7 +118,7 @@ pub fn plan_history(instance: &Instance) -> String {
     )
 }
 
-/// Every run of an instance's plans that is kept, the last first: a line each.
+/// Formats every recorded run of an instance's plans, newest first, one per line.
 #[must_use]
 pub fn run_history(instance: &Instance) -> String {
     let mut out = String::new();
@@ -138,7 +138,7 @@ pub fn run_history(instance: &Instance) -> String {
     out
 }
 
-/// As `2019-10-17 01:01:01`, in UTC.
+/// Formats a time as `2019-10-17 01:01:01`, in UTC.
 fn go_time(time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time) -> String {
     let text = time.0.to_string();
     let text = text.split(['.', 'Z']).next().unwrap_or_default();

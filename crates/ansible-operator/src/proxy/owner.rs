@@ -1,14 +1,14 @@
-//! Marks of the object that a run is for, on the objects that it creates.
+//! Owner references and annotations on the objects that a run creates.
 
 use serde_json::{Value, json};
 use steersman::{Key, Kind, Snapshot};
 
-/// The annotation with namespace and name of an owner in another namespace; operator-sdk's name.
+/// The annotation with namespace and name of an owner in another namespace, as in operator-sdk.
 pub(crate) const OWNER: &str = "operator-sdk/primary-resource";
 /// The annotation with the kind and group of such an owner.
 pub(crate) const OWNER_KIND: &str = "operator-sdk/primary-resource-type";
 
-/// The object that a run is for.
+/// The object that a run is for, which owns what the run creates.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
     pub(crate) kind: Kind,
@@ -17,7 +17,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Marks an object to be created, in a namespace or in none.
+    /// Adds the owner to an object that is created, namespaced or cluster-scoped.
     pub(crate) fn mark(&self, object: &mut Value, namespace: Option<&str>) {
         let Some(fields) = object.as_object_mut() else { return };
         let meta = fields.entry("metadata").or_insert_with(|| json!({}));
@@ -45,7 +45,7 @@ impl Owner {
         }
     }
 
-    /// Whether an object carries the mark.
+    /// Whether an object has this owner.
     pub(crate) fn is_on(&self, object: &Value) -> bool {
         let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let refers = references.into_iter().flatten().any(|reference| reference["uid"] == *self.uid);
@@ -71,7 +71,7 @@ fn type_name(kind: &Kind) -> String {
     }
 }
 
-/// The objects of `owner` whose marks an object carries.
+/// Returns the objects of kind `owner` that own an object.
 pub(crate) fn owners(owner: &Kind, snapshot: &Snapshot) -> Vec<Key> {
     let Ok(meta) = snapshot.meta() else { return Vec::new() };
     let namespace = owner.namespaced().then_some(&*meta.namespace);

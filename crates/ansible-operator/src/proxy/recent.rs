@@ -1,8 +1,8 @@
-//! Objects as the cluster last sent them, so that reads of what did not change are answered without asking it again.
+//! Caches complete responses of the cluster, to serve reads of unchanged objects.
 //!
-//! The operator's caches know the current version of each watched object, a run's own writes included, but not all of it: they
-//! leave out managedFields and the last applied configuration, which modules compare. So an answer is kept whole here, and given
-//! again while the caches say that its version is the current one.
+//! The operator's caches have the current version of each watched object, including a run's own writes, but without
+//! managedFields and the last-applied annotation, which Ansible's modules compare. So the complete response is kept here, and
+//! served while the operator's cache says that its resourceVersion is current.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +11,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use steersman::{Key, Kind};
 
-/// Limit on what is kept, in bytes. Beyond it, all is forgotten and kept anew.
+/// The maximum total size in bytes. When it is exceeded, the cache is cleared.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Answers by object, each with the version that it has.
+/// Responses by object, each with the object's resourceVersion.
 #[derive(Debug, Default)]
 pub(crate) struct Recent(Mutex<Answers>);
 
@@ -36,7 +36,7 @@ struct Metadata {
 }
 
 impl Recent {
-    /// Keeps an answer, if it is an object with a version.
+    /// Stores a response, if it is an object with a resourceVersion.
     pub(crate) fn keep(&self, kind: &Kind, key: &Key, content: &Bytes) {
         let Ok(Object { metadata }) = serde_json::from_slice(content) else { return };
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,14 +50,14 @@ impl Recent {
         }
     }
 
-    /// The answer of a version.
+    /// Returns the response for a resourceVersion.
     pub(crate) fn get(&self, kind: &Kind, key: &Key, version: &str) -> Option<Bytes> {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (kept, content) = answers.objects.get(&(kind.clone(), key.clone()))?;
         (kept == version).then(|| content.clone())
     }
 
-    /// Forgets an object that is deleted.
+    /// Removes an object that is deleted.
     pub(crate) fn forget(&self, kind: &Kind, key: &Key) {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, old)) = answers.objects.remove(&(kind.clone(), key.clone())) {

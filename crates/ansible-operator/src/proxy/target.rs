@@ -1,4 +1,4 @@
-//! What a request's path is about.
+//! The resource that a request's path refers to.
 
 /// A resource of the API, or one object of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads a path. None: it is not about a resource, but about discovery, schemas or health.
+    /// Parses a path. None if it does not refer to a resource, but to discovery, schemas or health.
     pub(crate) fn of(path: &str) -> Option<Self> {
         let decoded =
             |part: &str| percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned();
@@ -22,7 +22,7 @@ impl Target {
             _ => return None,
         };
         let parts: Vec<&str> = parts.collect();
-        // `namespaces/x/status` is about the namespace itself.
+        // `namespaces/x/status` refers to the namespace itself.
         let (namespace, rest) = match parts.as_slice() {
             ["namespaces", namespace, rest @ ..]
                 if !rest.is_empty() && !matches!(rest, ["status" | "finalize"]) =>

@@ -1,16 +1,16 @@
-//! Processes that belong to an operator, found by a variable of their environment however they came loose from it.
+//! Finds the processes of an operator by an environment variable, even if they have detached from it.
 
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The variable that all processes of a fork server, or of a cold run, have.
+/// The variable set in all processes of a fork server or cold run.
 pub(crate) const MARK: &str = "STEERSMAN_ANSIBLE_PROCESS";
 
-/// How often the processes are looked for: one that forks meanwhile has a child that was not seen.
+/// The number of searches: a process may fork a child after it was listed.
 const PASSES: usize = 20;
 
-/// Ends every process whose mark begins with a path. Where the system does not show environments, none is found.
+/// Kills every process with a mark that begins with a path. Finds none if the system does not expose environments.
 pub(crate) fn kill_marked(prefix: &Path) {
     let wanted = [MARK.as_bytes(), b"=", prefix.as_os_str().as_encoded_bytes(), b"/"].concat();
     for _ in 0..PASSES {
@@ -19,7 +19,7 @@ pub(crate) fn kill_marked(prefix: &Path) {
             return;
         }
         for process in found {
-            // One that ended meanwhile needs no end.
+            // The process may have exited in the meantime.
             let _ = kill_process(process, Signal::KILL);
         }
     }
@@ -47,7 +47,7 @@ mod tests {
     fn marked_processes_end_and_no_others() {
         let start = |mark: &str| {
             let child = Command::new("sleep").arg("60").env(MARK, mark).spawn().unwrap();
-            // The parent goes on before the system shows the new program's environment.
+            // The parent continues before the system exposes the new program's environment.
             let environ = format!("/proc/{}/environ", child.id());
             while !String::from_utf8_lossy(&std::fs::read(&environ).unwrap()).contains(mark) {
                 std::thread::yield_now();

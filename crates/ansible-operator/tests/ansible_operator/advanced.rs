@@ -1,4 +1,5 @@
-//! Each kind of operator-sdk's advanced sample, with plays of our own. Needs Python and Ansible: `make test-ansible` has them.
+//! Each kind of operator-sdk's advanced sample, with the project's own plays. Needs Python and Ansible: `make test-ansible`
+//! has them.
 
 use std::path::{Path, PathBuf};
 
@@ -74,7 +75,7 @@ async fn dependents_outside_of_the_namespace_are_watched() {
         assert_eq!(annotations["operator-sdk/primary-resource"], owner);
         assert_eq!(annotations["operator-sdk/primary-resource-type"], "Wide.plays.example.com");
     }
-    // Both come back.
+    // Both are restored.
     maps.delete("far", &Default::default()).await.unwrap();
     let is_new = |found: Option<&ConfigMap>| found.is_some_and(|found| found.uid() != map.uid());
     lab.env.wait_in(maps, "far", is_new).await.unwrap();
@@ -147,7 +148,7 @@ async fn subresources_are_passed_on() {
     if lab.env.cluster().is_some() {
         assert_eq!(done["status"]["logged"], true, "{done:#}");
     }
-    // No container can be entered here: that is the cluster's word, not the proxy's.
+    // The embedded cluster does not support exec; the error is the cluster's, not the proxy's.
     let exec = done["status"]["exec"].as_str().unwrap();
     assert!(!exec.is_empty() && !exec.contains("the proxy"), "{exec}");
     lab.env.stop().await.unwrap();

@@ -1,5 +1,5 @@
-//! The same plays warm and cold, each on a cluster of its own: conditions and objects must be the same.
-//! Needs Python and Ansible: `make oracle-ansible` has them.
+//! Runs the same plays warm and cold, and compares the resulting conditions and objects. Each mode has
+//! a cluster of its own. Needs Python and Ansible: `make oracle-ansible` has them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Lab, condition, status_of};
 
-/// What became of the plays: a text for each, and one for all that they left in the cluster.
+/// Returns the outcome of each play as a string, and another one of all resulting objects.
 async fn run(plays: &[Value], cold: bool) -> BTreeMap<String, String> {
     let directory = tempfile::tempdir().unwrap();
     let templates = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plays/oracle_map.yml.j2");
@@ -31,7 +31,7 @@ async fn run(plays: &[Value], cold: bool) -> BTreeMap<String, String> {
     lab.options.runner.cold = cold;
     lab.run().await;
     let mut results = BTreeMap::new();
-    // One after the other: a play that fails is tried again, and would be counted more than once.
+    // One at a time: a failed play is retried, and would be counted more than once.
     for (name, _) in &borrowed {
         let started = std::time::Instant::now();
         lab.create(name, "one", json!({ "someKey": [1, { "innerKey": "x" }] })).await;
@@ -63,7 +63,7 @@ async fn run(plays: &[Value], cold: bool) -> BTreeMap<String, String> {
     }
     let mut left = String::new();
     for map in lab.api_in::<ConfigMap>("default").list(&ListParams::default()).await.unwrap() {
-        // Each cluster has an authority of its own.
+        // Each cluster has a different certificate authority.
         if map.name_any() == "kube-root-ca.crt" {
             continue;
         }
@@ -75,10 +75,10 @@ async fn run(plays: &[Value], cold: bool) -> BTreeMap<String, String> {
     results
 }
 
-/// A message without what differs from run to run.
+/// Returns a message without the parts that differ between runs.
 fn plain(message: &str, directory: &std::path::Path) -> String {
     let text = message.replace(&directory.display().to_string(), "DIRECTORY");
-    // Identities and temporary names.
+    // UIDs and temporary names.
     let words = text.split(' ').map(|word| {
         let random =
             word.contains("steersman-ansible-") || word.contains("ansible-tmp-") || word.contains("0x");

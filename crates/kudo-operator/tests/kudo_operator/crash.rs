@@ -1,4 +1,4 @@
-//! An operator that ends around any write of a plan is followed by one that takes the plan to the same end.
+//! After a crash at any write of a plan, the next operator completes the plan with the same result.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -20,14 +20,14 @@ use steersman_kudo_operator::{
     Admission, FileError, Kudo, KudoOperator, PodFiles, SERVICE, SimulatedFiles, Wait,
 };
 
-/// A client whose process dies at one of its writes: from then on nothing gets through.
+/// A client that crashes at one of its writes: from then on every request fails.
 #[derive(Clone)]
 struct Dying {
     inner: Client,
     left: Arc<AtomicI64>,
-    /// How many jobs were created.
+    /// The number of jobs created.
     jobs: Arc<AtomicUsize>,
-    /// Whether the last write is made, and only its answer lost.
+    /// Whether the last write succeeds, and only its response is lost.
     is_made: bool,
 }
 
@@ -41,7 +41,7 @@ impl tower_service::Service<Request<Body>> for Dying {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // Events are told beside the plan.
+        // Events are sent concurrently with the plan.
         let is_event = request.uri().path().contains("/events");
         let writes = request.method() != Method::GET && !is_event;
         let left =
@@ -63,7 +63,7 @@ impl tower_service::Service<Request<Body>> for Dying {
     }
 }
 
-/// Another content each time: what is read twice is seen.
+/// Different content each time, so that a second read is noticed.
 #[derive(Clone, Default)]
 struct Passwords(Arc<AtomicUsize>);
 
@@ -121,7 +121,7 @@ fn package() -> Package {
     .unwrap()
 }
 
-/// Runs the plan with an operator that dies at a write. Whether it did.
+/// Runs the plan with an operator that crashes at a write. Returns whether it did.
 async fn crash_at(write: i64, is_made: bool) -> bool {
     let cluster = Cluster::start().await.unwrap();
     let admission = Admission::new(cluster.client());
@@ -174,7 +174,7 @@ async fn crash_at(write: i64, is_made: bool) -> bool {
     !ended
 }
 
-/// A package with a chart, a toggle, a plan of a parameter and one for the end.
+/// A package with a chart, a toggle, a parameter with its own plan, and a cleanup plan.
 fn shop() -> Package {
     let operator = r"
 name: shop
@@ -218,14 +218,15 @@ plans:
     .unwrap()
 }
 
-/// What is in the cluster at the end, and how many jobs it took.
+/// The final objects of the cluster, and the number of jobs created.
 #[derive(Debug, PartialEq)]
 struct End {
     objects: Vec<String>,
     jobs: usize,
 }
 
-/// Runs a plan to its end, by an operator that dies at a write and its successor. Whether it died.
+/// Runs a plan to its end, by an operator that crashes at a write and its successor. Returns whether it
+/// crashed.
 async fn end_of(package: &Package, plan: &str, crash: Option<(i64, bool)>) -> (bool, End) {
     let cluster = Cluster::start().await.unwrap();
     let admission = Admission::new(cluster.client());
@@ -304,10 +305,10 @@ async fn end_of(package: &Package, plan: &str, crash: Option<(i64, bool)>) -> (b
         ($($kind:ty),*) => { $(
             let api: Api<$kind> = Api::default_namespaced(client.clone());
             for object in api.list(&Default::default()).await.unwrap() {
-                // What is being collected after its owner is gone.
+                // Skips objects that are being garbage collected.
                 if object.metadata.deletion_timestamp.is_none() && plan != "cleanup" {
                     let name = object.metadata.name.unwrap();
-                    // Of a release the history may tell of an attempt that was interrupted.
+                    // The history of a release may have a revision from the interrupted attempt.
                     let name = match name.rsplit_once(".v") {
                         Some((release, _)) if name.starts_with("sh.helm.release.") => release,
                         _ => name.as_str(),
@@ -333,7 +334,7 @@ fn store() -> Package {
     Package::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/backup")).unwrap()
 }
 
-/// Ends every plan of packages at every so many writes.
+/// Crashes every plan of the packages at every `step`-th write.
 async fn crash_every_plan(step: usize, packages: &[Package]) {
     for package in packages {
         for plan in package.operator.plans.keys() {
@@ -372,7 +373,7 @@ async fn every_plan_of_three_packages_that_is_ended_at_any_write_comes_to_the_sa
     crash_every_plan(1, &[store(), shop(), package()]).await;
 }
 
-/// Crashes at every so many writes, before the write and after it.
+/// Crashes at every `step`-th write, before it and after it.
 async fn crash_every(step: usize) {
     let mut write = 0;
     while crash_at(write, false).await {

@@ -1,4 +1,4 @@
-//! The packages of the public operators repository, run on the embedded cluster.
+//! The packages of the public operators repository, on the embedded cluster.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn find(directory: &Path, packages: &mut Vec<PathBuf>) {
     }
 }
 
-/// Deploys a package, updates a parameter, starts a plan and uninstalls it. How far it came.
+/// Deploys a package, updates a parameter, starts a plan and uninstalls it. Returns how far it got.
 async fn run(path: &Path, all: &[PathBuf]) -> Result<String, String> {
     let text = |error: steersman_kudo_operator::Error| error.to_string();
     let packages = package::with_dependencies(path).map_err(|error| error.to_string())?;
@@ -30,7 +30,7 @@ async fn run(path: &Path, all: &[PathBuf]) -> Result<String, String> {
     kudo.register_webhook("default").await.map_err(text)?;
     let operator = KudoOperator::new().files(SimulatedFiles).operator();
     let running = tokio::spawn(operator.run_until(cluster.client(), std::future::pending()));
-    // Tasks name other operators by their versions: these have to be there.
+    // Tasks refer to other operators by version, which have to exist.
     for path in all {
         let package = package::with_dependencies(path).map_err(|error| error.to_string())?;
         kudo.install_packages(&package).await.map_err(text)?;
@@ -50,13 +50,13 @@ async fn run(path: &Path, all: &[PathBuf]) -> Result<String, String> {
     done
 }
 
-/// The deploy plan, that of a changed parameter, and one that is started by its name.
+/// Runs the deploy plan, that of a changed parameter, and one started by name.
 async fn drive(kudo: &Kudo, package: &Package) -> Result<String, String> {
     let text = |error: steersman_kudo_operator::Error| error.to_string();
     let limit = Duration::from_secs(1200);
     let mut ran = vec![kudo.wait("test", limit).await.map_err(text)?.name];
     let version = package.operator_version("default").map_err(|error| error.to_string())?;
-    // A value that was a default and is said now is a change, too, and one that every package bears.
+    // Setting a default explicitly is a change, too, and one that every package accepts.
     let changed = version.spec.parameters.iter().find(|one| {
         let is_deployed = matches!(one.trigger.as_str(), "" | "deploy" | "update");
         is_deployed && !one.is_immutable() && one.default.as_ref().is_some_and(|default| !default.is_empty())
@@ -67,7 +67,7 @@ async fn drive(kudo: &Kudo, package: &Package) -> Result<String, String> {
         ran.push(format!("{} by {}", kudo.wait("test", limit).await.map_err(text)?.name, parameter.name));
     }
     let usual = ["deploy", "update", "upgrade", "cleanup"];
-    // A Dummy task that is never done stands for a plan that may not be started.
+    // A Dummy task that never completes marks a plan that is not meant to be started.
     let is_endless = |name: &String| {
         version
             .spec

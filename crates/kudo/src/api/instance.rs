@@ -1,4 +1,4 @@
-//! Instances: what is wanted of one, and how far its plans are.
+//! Instances: their desired state, and the status of their plans.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,59 +8,59 @@ use serde::{Deserialize, Serialize};
 
 use super::{AppliedResource, FINALIZER, Instance, ObjectReference, is_default};
 
-/// What is wanted of an instance.
+/// The desired state of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InstanceSpec {
     /// The operator version.
     pub operator_version: ObjectReference,
-    /// Values that differ from the defaults.
+    /// Parameter values that override the defaults.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
-    /// The plan that is scheduled.
+    /// The scheduled plan.
     #[serde(skip_serializing_if = "is_default")]
     pub plan_execution: PlanExecution,
 }
 
-/// A plan that is scheduled.
+/// A scheduled plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PlanExecution {
-    /// Its name. Empty: no plan is scheduled.
+    /// Its name. Empty if no plan is scheduled.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub plan_name: String,
-    /// Distinguishes one run of a plan from another.
+    /// The UID of the run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// How far it is.
+    /// Its status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ExecutionStatus>,
-    /// Values of parameters for this run alone.
+    /// Parameter values for this run only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
 }
 
-/// How far a plan, phase or step is.
+/// The status of a plan, phase or step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ExecutionStatus {
-    /// It has not been started yet.
+    /// Not started yet.
     #[default]
     NeverRun,
-    /// It is about to be.
+    /// Scheduled, but not started.
     Pending,
-    /// It has been started.
+    /// Started.
     InProgress,
-    /// It is done.
+    /// Completed.
     Complete,
-    /// It failed and is retried.
+    /// Failed, and is retried.
     Error,
-    /// It failed for good.
+    /// Failed permanently.
     FatalError,
 }
 
 impl ExecutionStatus {
-    /// As statuses show it.
+    /// Returns its value in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,52 +73,53 @@ impl ExecutionStatus {
         }
     }
 
-    /// Whether it has ended, well or not.
+    /// Whether it has ended, successfully or not.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::FatalError)
     }
 
-    /// Whether it is under way.
+    /// Whether it is in progress.
     #[must_use]
     pub fn is_running(self) -> bool {
         matches!(self, Self::Pending | Self::InProgress | Self::Error)
     }
 }
 
-/// How far the plans of an instance are.
+/// The status of an instance's plans.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InstanceStatus {
     /// The last run of each plan.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub plan_status: BTreeMap<String, PlanStatus>,
-    /// `Ready`.
+    /// Conditions; of type `Ready`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The runs that have ended, the last of them first.
+    /// Runs that have ended, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<PlanRun>,
-    /// The objects that plans applied and did not delete: what is repaired, and what a new version may prune.
+    /// The inventory: objects that plans applied and did not delete. They are repaired, and pruned if a new
+    /// version drops them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<AppliedResource>,
 }
 
-/// Most runs that are kept.
+/// The maximum number of runs kept.
 const MAX_HISTORY: usize = 20;
 
-/// A run of a plan that has ended.
+/// A run that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PlanRun {
     /// The plan.
     pub plan: String,
-    /// The run.
+    /// The run's UID.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// How it ended.
+    /// Its final status.
     pub status: ExecutionStatus,
-    /// Why.
+    /// The message of that status.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The operator version that it ran.
@@ -133,19 +134,19 @@ pub struct PlanRun {
 }
 
 impl InstanceStatus {
-    /// Keeps a run that has ended. The oldest goes when there are too many.
+    /// Records a run that has ended, and drops the oldest one beyond the limit.
     pub fn keep(&mut self, run: PlanRun) {
         self.history.retain(|kept| kept.uid != run.uid);
         self.history.insert(0, run);
         self.history.truncate(MAX_HISTORY);
     }
 
-    /// The plan that is running, else the one that ran last.
+    /// Returns the plan that is running, else the one that ran last.
     #[must_use]
     pub fn last_plan(&self) -> Option<&PlanStatus> {
         let ran = || self.plan_status.values().filter(|plan| plan.status != ExecutionStatus::NeverRun);
         ran().find(|plan| plan.status.is_running()).or_else(|| {
-            // Times are of whole seconds, in which several plans may end.
+            // Timestamps have a resolution of one second, in which several plans may end.
             ran().max_by_key(|plan| {
                 let at = plan.last_updated_timestamp.as_ref().map(|time| time.0);
                 (at, self.history.iter().position(|run| run.uid == plan.uid).map(Reverse))
@@ -160,21 +161,21 @@ impl InstanceStatus {
 pub struct PlanStatus {
     /// The plan.
     pub name: String,
-    /// How far it is.
+    /// Its status.
     pub status: ExecutionStatus,
-    /// Why.
+    /// The message of that status.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When its status changed last.
+    /// When its status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated_timestamp: Option<Time>,
     /// When the run began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// The run.
+    /// The run's UID.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// How many of its steps are complete, in percent.
+    /// The percentage of its steps that are complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<u8>,
     /// Its phases.
@@ -182,7 +183,7 @@ pub struct PlanStatus {
 }
 
 impl PlanStatus {
-    /// What the plan and its parts say.
+    /// Returns the messages of the plan, its phases and steps.
     #[must_use]
     pub fn messages(&self) -> Vec<&str> {
         let steps = self.phases.iter().flat_map(|phase| &phase.steps).map(|step| step.message.as_str());
@@ -192,30 +193,30 @@ impl PlanStatus {
     }
 }
 
-/// How far a phase is.
+/// The status of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PhaseStatus {
     /// The phase.
     pub name: String,
-    /// How far it is.
+    /// Its status.
     pub status: ExecutionStatus,
-    /// Why.
+    /// The message of that status.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Its steps.
     pub steps: Vec<StepStatus>,
 }
 
-/// How far a step is.
+/// The status of a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StepStatus {
     /// The step.
     pub name: String,
-    /// How far it is.
+    /// Its status.
     pub status: ExecutionStatus,
-    /// Why.
+    /// The message of that status.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// When it began.
@@ -224,7 +225,7 @@ pub struct StepStatus {
 }
 
 impl Instance {
-    /// The namespace of its operator version: its own unless the reference names another.
+    /// Returns the namespace of its operator version: its own, unless the reference specifies one.
     #[must_use]
     pub fn operator_version_namespace(&self) -> &str {
         match self.spec.operator_version.namespace.as_str() {
@@ -233,7 +234,7 @@ impl Instance {
         }
     }
 
-    /// Whether the run that is scheduled has ended, by the status of its plan.
+    /// Whether the scheduled run has ended, judged by the status of its plan.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let run = &self.spec.plan_execution;
@@ -248,19 +249,19 @@ impl Instance {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether the finalizer of the cleanup plan is on it.
+    /// Whether it has the finalizer of the cleanup plan.
     #[must_use]
     pub fn has_finalizer(&self) -> bool {
         self.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER)
     }
 
-    /// Whether another instance made it, by a KudoOperator task.
+    /// Whether it was created by a KudoOperator task of another instance.
     #[must_use]
     pub fn is_child(&self) -> bool {
         self.metadata.owner_references.iter().flatten().any(|owner| owner.kind == "Instance")
     }
 
-    /// The value of an annotation, empty if it has none.
+    /// Returns the value of an annotation; empty if it is not set.
     #[must_use]
     pub fn annotation(&self, name: &str) -> &str {
         let annotations = self.metadata.annotations.as_ref();

@@ -21,9 +21,9 @@ pub use resource::AppliedResource;
 pub const GROUP: &str = "kudo.dev";
 /// The API version within the group.
 pub const VERSION: &str = "v1beta1";
-/// Group and version, as objects carry them.
+/// Group and version, as in `apiVersion`.
 pub const API_VERSION: &str = "kudo.dev/v1beta1";
-/// Keeps an instance until its `cleanup` plan is complete.
+/// The finalizer that keeps an instance until its `cleanup` plan is complete.
 pub const FINALIZER: &str = "kudo.dev.instance.cleanup";
 
 /// Labels of objects that a plan applied.
@@ -36,34 +36,34 @@ pub mod label {
     pub const INSTANCE: &str = "kudo.dev/instance";
 }
 
-/// Annotations of objects that a plan applied, and of instances.
+/// Annotations of instances, and of objects that a plan applied.
 pub mod annotation {
     steersman_core::vocabulary! {
-        /// Annotations of objects that a plan applied, and of instances.
+        /// Annotations of instances, and of objects that a plan applied.
         pub const ANNOTATIONS = {
-            /// On instances: the spec that admission decided about last, by which a change is seen where no webhook is asked.
+            /// On instances: the last admitted spec, used to detect changes where no webhook is called.
             pub const ADMITTED = "kudo.dev/admitted-spec";
-            /// On instances: the run that is to be given up.
+            /// On instances: UID of the plan execution to abort.
             pub const ABORT = "kudo.dev/abort-plan";
-            /// On instances: the failed run that the next one of its plan goes on with.
+            /// On instances: UID of the failed plan execution that the next one continues.
             pub const RETRY = "kudo.dev/retry-plan";
-            /// The plan that applied the object last.
+            /// Plan that last applied the object.
             pub const PLAN = "kudo.dev/plan";
-            /// The phase of that plan.
+            /// Phase of that plan.
             pub const PHASE = "kudo.dev/phase";
-            /// The step of that phase.
+            /// Step of that phase.
             pub const STEP = "kudo.dev/step";
-            /// The execution of that plan.
+            /// UID of the plan execution that last applied the object.
             pub const PLAN_UID = "kudo.dev/last-plan-execution-uid";
-            /// The operator's version, on pod templates.
+            /// On pod templates: version of the operator.
             pub const OPERATOR_VERSION = "kudo.dev/operator-version";
-            /// What was applied last: the original of three-way merges.
+            /// Last applied configuration: the original of three-way merges.
             pub const LAST_APPLIED = "kudo.dev/last-applied-configuration";
-            /// On pod templates: changes when a ConfigMap or Secret that the pods mount does.
+            /// On pod templates: hash of the ConfigMaps and Secrets that the pods mount.
             pub const DEPENDENCIES_HASH = "kudo.dev/dependencies-hash";
-            /// Leaves an object out of that hash.
+            /// Excludes an object from the dependencies hash.
             pub const SKIP_HASH = "kudo.dev/skip-hash-calculation";
-            /// `true` on an object: it is neither repaired nor pruned.
+            /// If `true`, the object is neither repaired nor pruned.
             pub const UNMANAGED = "kudo.dev/unmanaged";
             /// Marks the pod of a Pipe task.
             pub const PIPE_POD = "kudo.dev/pipepod";
@@ -71,7 +71,7 @@ pub mod annotation {
     }
 }
 
-/// The name of an operator version's object: `name-app-operator`, without what is empty.
+/// Returns the name of an OperatorVersion: `name-app-operator`, without the empty parts.
 #[must_use]
 pub fn operator_version_name(operator: &str, app_version: &str, version: &str) -> String {
     if app_version.is_empty() {
@@ -85,7 +85,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Declares an object of the group: metadata, spec and what else it has.
+/// Declares an object of the group: metadata, spec and further fields.
 macro_rules! object {
     ($(#[$doc:meta])* $name:ident, $plural:literal, { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -94,13 +94,13 @@ macro_rules! object {
         pub struct $name {
             api_version: String,
             kind: String,
-            /// Name, namespace, labels and so on.
+            /// The object's metadata.
             pub metadata: ObjectMeta,
             $($(#[$field_doc])* #[serde(skip_serializing_if = "is_default")] pub $field: $type,)*
         }
 
         impl $name {
-            /// An object of a name in a namespace.
+            /// Creates an object with a name, in a namespace.
             #[must_use]
             pub fn new(namespace: &str, name: &str) -> Self {
                 let metadata = ObjectMeta {
@@ -116,13 +116,13 @@ macro_rules! object {
                 }
             }
 
-            /// Its name, empty if it has none.
+            /// Returns its name; empty if it has none.
             #[must_use]
             pub fn name(&self) -> &str {
                 self.metadata.name.as_deref().unwrap_or_default()
             }
 
-            /// Its namespace, empty if it has none.
+            /// Returns its namespace; empty if it has none.
             #[must_use]
             pub fn namespace(&self) -> &str {
                 self.metadata.namespace.as_deref().unwrap_or_default()
@@ -161,7 +161,7 @@ macro_rules! object {
 }
 
 object!(
-    /// What an operator is: nothing but its description.
+    /// An operator: only its description.
     Operator, "operators", {
     /// Its description.
     spec: OperatorSpec,
@@ -175,11 +175,11 @@ object!(
 });
 
 object!(
-    /// An operator version at work: with values for its parameters, and a plan that is carried out.
+    /// An instance of an operator version: with parameter values, and a plan to execute.
     Instance, "instances", {
-    /// What is wanted.
+    /// The desired state.
     spec: InstanceSpec,
-    /// How far its plans are.
+    /// The status of its plans.
     status: InstanceStatus,
 });
 
@@ -187,7 +187,7 @@ object!(
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OperatorSpec {
-    /// What it is for.
+    /// A description of its purpose.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The version of KUDO that it was written for. Not checked.
@@ -196,18 +196,18 @@ pub struct OperatorSpec {
     /// The oldest version of Kubernetes that it runs on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kubernetes_version: String,
-    /// Who looks after it.
+    /// Its maintainers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub maintainers: Vec<Maintainer>,
-    /// Where to read more.
+    /// The URL of its website.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// Template of the namespace that `--create-namespace` makes.
+    /// The template of the namespace that `--create-namespace` creates.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace_manifest: String,
 }
 
-/// A person who looks after an operator.
+/// A maintainer of an operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -245,44 +245,44 @@ pub struct OperatorVersionSpec {
     /// The operator's version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// The version of what it operates.
+    /// The version of the application that it operates.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub app_version: String,
     /// The templates by their path below `templates/`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub templates: BTreeMap<String, String>,
-    /// The files of charts by the chart's directory below `charts/`, and their path within it.
+    /// The charts' files, by the chart's directory below `charts/` and their path within it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub charts: BTreeMap<String, BTreeMap<String, String>>,
-    /// What steps can do.
+    /// The tasks that steps refer to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Task>,
-    /// What instances can set.
+    /// The parameters that instances can set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<Parameter>,
-    /// The plans by their name.
+    /// The plans by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub plans: BTreeMap<String, Plan>,
-    /// Where the operated program is reached. Not used.
+    /// The connection string of the application. Not used.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub connection_string: String,
 }
 
 impl OperatorVersionSpec {
-    /// The task of a name.
+    /// Returns the task with a name.
     #[must_use]
     pub fn task(&self, name: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| task.name == name)
     }
 
-    /// The parameter of a name.
+    /// Returns the parameter with a name.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|parameter| parameter.name == name)
     }
 }
 
-/// What a step can do.
+/// A unit of work of a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {
@@ -290,18 +290,18 @@ pub struct Task {
     pub name: String,
     /// Apply, Delete, Toggle, Pipe, KudoOperator, Helm or Dummy.
     pub kind: String,
-    /// What it is about, by its kind.
+    /// Its arguments, depending on its kind.
     pub spec: TaskSpec,
 }
 
-/// What a task is about. Which fields matter depends on its kind.
+/// The arguments of a task. Which fields are used depends on its kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TaskSpec {
     /// Apply, Delete, Toggle: the templates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
-    /// Apply, Toggle: when objects are healthy, for those that the built-in rules do not know.
+    /// Apply, Toggle: health checks for objects that the built-in rules do not cover.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub health: Vec<HealthCheck>,
     /// Toggle: the boolean parameter.
@@ -310,31 +310,31 @@ pub struct TaskSpec {
     /// Pipe: the template of the pod.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pod: String,
-    /// Pipe: the files to keep.
+    /// Pipe: the files to store.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pipe: Vec<PipeSpec>,
-    /// Dummy: fail.
+    /// Dummy: whether to fail.
     #[serde(skip_serializing_if = "is_default")]
     pub want_err: bool,
-    /// Dummy: fail for good.
+    /// Dummy: whether to fail permanently.
     #[serde(skip_serializing_if = "is_default")]
     pub fatal: bool,
-    /// Dummy: be done at once.
+    /// Dummy: whether to complete immediately.
     #[serde(skip_serializing_if = "is_default")]
     pub done: bool,
-    /// KudoOperator: the operator's name, or in a package where its package is.
+    /// KudoOperator: the operator's name, or in a package also the path of its package.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub package: String,
-    /// KudoOperator: the name of the child. Default: the parent's, a dash and the operator's.
+    /// KudoOperator: the child instance's name. Default: the parent's, a dash and the operator's.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub instance_name: String,
-    /// KudoOperator: the version of the program.
+    /// KudoOperator: the version of the application.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub app_version: String,
     /// KudoOperator: the version of the operator.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub operator_version: String,
-    /// KudoOperator: the template with the child's parameters.
+    /// KudoOperator: the template of the child's parameters.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parameter_file: String,
     /// Helm: the chart's directory below `charts/`.
@@ -343,92 +343,92 @@ pub struct TaskSpec {
     /// Helm: the name of the release. Default: the instance's, a dash and the chart's.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub release_name: String,
-    /// Helm: the template with the release's values. Default: those of the chart.
+    /// Helm: the template of the release's values. Default: the chart's values.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub values_file: String,
 }
 
-/// When the objects of a kind are healthy, in CEL over `object`. It replaces the built-in rule for them.
+/// A health check for the objects of a kind, in CEL over `object`. It replaces the built-in rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HealthCheck {
     /// The kind of the objects.
     pub kind: String,
-    /// The name of the object. Default: all of the kind.
+    /// The name of the object. Default: all objects of the kind.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// True once it is healthy. A field that is not there yet counts as false.
+    /// True once it is healthy. A missing field counts as false.
     pub ready: String,
-    /// True if it will never be: the plan fails. Default: never.
+    /// True if it failed permanently, which fails the plan. Default: never.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub failed: String,
 }
 
-/// A file that a Pipe task keeps.
+/// A file that a Pipe task stores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PipeSpec {
-    /// The file, kept as one value under its base name.
+    /// The path of a file, stored as a single value under its base name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub file: String,
-    /// The file of `KEY=VALUE` lines, kept as a value each.
+    /// The path of a file with `KEY=VALUE` lines, each stored as a value.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub env_file: String,
-    /// Secret or ConfigMap.
+    /// The kind of the object: Secret or ConfigMap.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// By which templates find it, in `.Pipes`.
+    /// The key under which templates find it in `.Pipes`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
 }
 
-/// Whether one thing waits for the other.
+/// Whether phases or steps run in order or concurrently.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Strategy(pub String);
 
 impl Strategy {
-    /// Only `serial` is: every other word lets all begin at once, as in KUDO.
+    /// Whether it is `serial`: like in KUDO, any other value means parallel.
     #[must_use]
     pub fn is_serial(&self) -> bool {
         self.0 == "serial"
     }
 }
 
-/// Phases, in order or all at once.
+/// A plan: its phases run in order or concurrently.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Plan {
-    /// Whether phases wait for those before them.
+    /// Whether each phase waits for the previous ones.
     #[serde(skip_serializing_if = "is_default")]
     pub strategy: Strategy,
-    /// How long a run may take, as `1h30m`. Default: for ever.
+    /// The timeout of a run, such as `1h30m`. Default: none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub timeout: String,
     /// The phases.
     pub phases: Vec<Phase>,
 }
 
-/// Steps, in order or all at once.
+/// A phase: its steps run in order or concurrently.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Phase {
     /// Its name.
     pub name: String,
-    /// Whether steps wait for those before them.
+    /// Whether each step waits for the previous ones.
     #[serde(skip_serializing_if = "is_default")]
     pub strategy: Strategy,
     /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// Tasks that are done together.
+/// A step: its tasks run concurrently.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Step {
     /// Its name.
     pub name: String,
-    /// How long it may take, as `10m`. Default: for ever.
+    /// The timeout of the step, such as `10m`. Default: none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub timeout: String,
     /// The names of its tasks.
@@ -450,7 +450,7 @@ pub enum ParameterType {
 }
 
 impl ParameterType {
-    /// Its name in params.yaml.
+    /// Returns its name in params.yaml.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -463,7 +463,7 @@ impl ParameterType {
         }
     }
 
-    /// The type of a name.
+    /// Parses a type's name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::String, Self::Integer, Self::Number, Self::Boolean, Self::Array, Self::Map]
@@ -472,52 +472,52 @@ impl ParameterType {
     }
 }
 
-/// What an instance can set.
+/// A parameter that instances can set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Parameter {
     /// Its name, in `.Params`.
     pub name: String,
-    /// Its name for people.
+    /// Its display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// What it is for.
+    /// Its description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Its value if an instance gives none. A list or table is YAML text.
+    /// Its default value. A list or map is a YAML string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// Whether it must have a value.
+    /// Whether a value is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
-    /// The plan that a change starts. Default: `update`, else `deploy`.
+    /// The plan that a change triggers. Default: `update`, else `deploy`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub trigger: String,
     /// The type of its value. Default: string.
     #[serde(rename = "value-type", skip_serializing_if = "Option::is_none")]
     pub value_type: Option<ParameterType>,
-    /// Whether it keeps the value that an instance began with.
+    /// Whether its value cannot change after the instance was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub immutable: Option<bool>,
-    /// The values that it may have.
+    /// The allowed values.
     #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
 }
 
 impl Parameter {
-    /// Its type.
+    /// Returns its type.
     #[must_use]
     pub fn ty(&self) -> ParameterType {
         self.value_type.unwrap_or_default()
     }
 
-    /// Whether it must have a value.
+    /// Whether a value is required.
     #[must_use]
     pub fn is_required(&self) -> bool {
         self.required.unwrap_or_default()
     }
 
-    /// Whether it keeps the value that an instance began with.
+    /// Whether its value cannot change after the instance was created.
     #[must_use]
     pub fn is_immutable(&self) -> bool {
         self.immutable.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The inventory of an instance: what its plans applied.
+//! The inventory of an instance: the objects that its plans applied.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,8 @@ use super::{InstanceStatus, is_default};
 
 /// An object that a plan applied, with the task that renders it.
 ///
-/// It is a claim, as it is in a status: what is repaired is rendered from the package again, and what is pruned has to carry
-/// the instance's ownership.
+/// A status is not to be trusted: for a repair the object is rendered from the package again, and an object is only pruned if it
+/// has the instance's ownership labels and owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AppliedResource {
@@ -27,19 +27,19 @@ pub struct AppliedResource {
     pub step: String,
     /// The task of that step.
     pub task: String,
-    /// The run of that plan.
+    /// The run's UID.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Whether `deploy`, `update` or `upgrade` has applied it: only then it is part of what the instance is.
+    /// Whether `deploy`, `update` or `upgrade` has applied it. Only then is it part of the instance's desired state.
     #[serde(skip_serializing_if = "is_default")]
     pub managed: bool,
-    /// The digest of what was applied. Empty for a run with parameters of its own, which is not to be repeated.
+    /// The digest of the applied object. Empty for a run with its own parameters, which must not be repeated.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub digest: String,
 }
 
 impl AppliedResource {
-    /// Whether it is the object of that kind and name. Versions of a kind show the same objects.
+    /// Whether it is the object of that kind and name. Any version of the API group matches.
     #[must_use]
     pub fn is(&self, api_version: &str, kind: &str, name: &str) -> bool {
         let group = |version: &str| version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
@@ -48,7 +48,8 @@ impl AppliedResource {
 }
 
 impl InstanceStatus {
-    /// Notes that an object was applied. What no plan of the instance's life has applied is not kept: its names may have no end.
+    /// Records an applied object. One that no lifecycle plan has applied is not recorded: the number of such names may be
+    /// unbounded.
     pub fn note_applied(&mut self, mut resource: AppliedResource) {
         let known = self
             .resources
@@ -64,7 +65,7 @@ impl InstanceStatus {
         }
     }
 
-    /// Notes that an object was deleted.
+    /// Records a deleted object.
     pub fn note_deleted(&mut self, api_version: &str, kind: &str, name: &str) {
         self.resources.retain(|one| !one.is(api_version, kind, name));
     }

@@ -1,4 +1,4 @@
-//! Indexes of package repositories: `index.yaml`.
+//! The index of a package repository: `index.yaml`.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::error::Error;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Index {
-    /// `v1`.
+    /// The API version of the file: `v1`.
     pub api_version: String,
-    /// The versions of each operator, the newest first.
+    /// The versions of each operator, newest first.
     pub entries: BTreeMap<String, Vec<Entry>>,
-    /// When it was made.
+    /// When it was generated.
     pub generated: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The entry of a package: its archive is below a URL, and has the SHA-256 digest, in hexadecimal.
+    /// Creates the entry of a package: its archive is below `url`, with a SHA-256 digest in hexadecimal.
     #[must_use]
     pub fn of(package: &Package, url: &str, digest: &str) -> Self {
         let url = if url.is_empty() { "http://localhost" } else { url.trim_end_matches('/') };
@@ -58,16 +58,16 @@ impl Entry {
 }
 
 impl Index {
-    /// An index without packages.
+    /// Creates an empty index.
     #[must_use]
     pub fn new(generated: &str) -> Self {
         Self { api_version: "v1".into(), entries: BTreeMap::new(), generated: Some(generated.to_owned()) }
     }
 
-    /// Reads an index.
+    /// Parses an index.
     ///
     /// # Errors
-    /// Fails if it is no index, or an entry has no operator version.
+    /// Fails if it is not a valid index, or an entry has no operator version.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
         let failed = |reason: String| Error::Read { path: "index.yaml".into(), reason };
         let mut index: Self =
@@ -84,7 +84,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Adds an entry, unless there is one of these versions. Whether it was added.
+    /// Adds an entry, and returns whether it was added: not if one with the same versions exists.
     pub fn add(&mut self, entry: Entry) -> bool {
         let versions = self.entries.entry(entry.name.clone()).or_default();
         let is_known = versions.iter().any(|known| {
@@ -97,14 +97,14 @@ impl Index {
         !is_known
     }
 
-    /// Adds the entries of another index that this one does not have.
+    /// Adds the entries of another index that are missing in this one.
     pub fn merge(&mut self, other: Self) {
         for entry in other.entries.into_values().flatten() {
             self.add(entry);
         }
     }
 
-    /// As a file. The newest version of an operator comes first.
+    /// Formats the file, with the newest version of an operator first.
     #[must_use]
     pub fn to_yaml(&self) -> String {
         steersman_yaml::to_string(self).unwrap_or_default()
@@ -119,14 +119,14 @@ impl Index {
         }
     }
 
-    /// The newest version of each operator whose name has a text in it, or all versions of these.
+    /// Returns the newest version of each operator with `text` in its name, or all versions.
     #[must_use]
     pub fn search(&self, text: &str, all: bool) -> Vec<&Entry> {
         let found = self.entries.iter().filter(|(name, _)| name.contains(text));
         found.flat_map(|(_, versions)| versions.iter().take(if all { usize::MAX } else { 1 })).collect()
     }
 
-    /// The newest entry of an operator, of the versions that are asked for.
+    /// Returns the newest entry of an operator that matches the requested versions.
     #[must_use]
     pub fn find(
         &self,
@@ -141,7 +141,8 @@ impl Index {
     }
 }
 
-/// A version to compare by: its numbers, and a release after its pre-releases. What is no version is the oldest.
+/// Parses a version for comparison: its numbers, and releases after their pre-releases. Invalid versions sort as
+/// the oldest.
 fn numbers(version: &str) -> Option<(Vec<u64>, bool, String)> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let version = version.split('+').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Keys that no file has: most often a slip.
+//! Unknown keys in a package's files, which are mostly typos.
 
 use std::collections::BTreeMap;
 
@@ -63,10 +63,10 @@ const PARAMETER: &[&str] = &[
     "hint",
 ];
 
-/// Keys that are not known, each with those that are.
+/// Unknown keys, each with the keys known in its place.
 type Unknown = Vec<(String, &'static [&'static str])>;
 
-/// Warns of every unknown key, with the key that was probably meant.
+/// Warns about every unknown key, and suggests the nearest known one.
 pub(super) fn unknown(files: &BTreeMap<String, String>) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut read = |name: &str, walk: fn(&Value, &mut Unknown)| {
@@ -92,7 +92,7 @@ type Found = Vec<(String, &'static [&'static str])>;
 
 fn check(value: &Value, known: &'static [&'static str], found: &mut Found) {
     let keys = value.as_object().into_iter().flat_map(serde_json::Map::keys);
-    // The case of a key does not matter, as in Go.
+    // Keys are case-insensitive, as in Go.
     let unknown = keys.filter(|key| !known.iter().any(|one| one.eq_ignore_ascii_case(key)));
     found.extend(unknown.map(|key| (key.clone(), known)));
 }
@@ -125,13 +125,13 @@ fn params(file: &Value, found: &mut Found) {
     items(file, "parameters").for_each(|one| check(one, PARAMETER, found));
 }
 
-/// The word of a list that differs least, if it differs little.
+/// Returns the most similar of the known words, if any is close enough.
 pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let (distance, nearest) = known.iter().map(|one| (distance(word, one), *one)).min()?;
     (distance <= 2 && distance < word.len()).then_some(nearest)
 }
 
-/// How many letters have to be changed, added or left out.
+/// Computes the edit distance: letters to change, add or remove.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

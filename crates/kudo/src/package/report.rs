@@ -1,4 +1,4 @@
-//! `package verify`: everything that is wrong with a package, and what is only suspicious.
+//! `package verify`: errors and warnings about a package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use serde::Serialize;
 use super::{OPERATOR_FILE, PARAMS_FILE, Package, PackageParameter, TEMPLATES};
 use crate::error::{Error, Problem};
 
-/// What a package was found to be like, in KUDO's words.
+/// The result of verifying a package, in KUDO's words.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// What makes it unfit.
+    /// The errors, which make it invalid.
     pub errors: Vec<String>,
-    /// What is only suspicious.
+    /// The warnings.
     pub warnings: Vec<String>,
     /// Whether there are no errors.
     pub valid: bool,
-    /// The errors with their files and lines.
+    /// The errors, with file and line.
     #[serde(skip)]
     pub problems: Vec<Problem>,
-    /// Keys that no file has.
+    /// Unknown keys.
     #[serde(skip)]
     pub unknown: Vec<Problem>,
 }
 
-/// A check of parameters that is made on request.
+/// An optional check of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ParameterCheck {
     /// Each has a display name that begins with a capital and does not end with a colon.
@@ -119,7 +119,7 @@ fn warnings(
     let toggles: BTreeSet<&str> = toggles.map(|task| task.spec.parameter.as_str()).collect();
     for PackageParameter { name, trigger, .. } in &package.params.parameters {
         let is_used = used.values().any(|names| names.contains(name)) || toggles.contains(name.as_str());
-        // A parameter may be there for the plan alone that it starts.
+        // A parameter may exist only to trigger its plan.
         if !is_used && trigger.is_empty() {
             found.push(format!("parameter {name:?} defined but not used."));
         }
@@ -151,7 +151,7 @@ impl ParameterCheck {
     pub const ALL: [Self; 6] =
         [Self::Description, Self::Hint, Self::Display, Self::HasGroup, Self::Type, Self::Groups];
 
-    /// What is missing of a parameter.
+    /// Returns the violation of a parameter, if any.
     fn of(self, parameter: &PackageParameter) -> Option<&'static str> {
         match self {
             Self::Display => display_name(&parameter.display_name),
@@ -189,7 +189,7 @@ fn description(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a text is a version as lenient readers take it: one to three numbers, a pre-release and metadata.
+/// Whether a string is a version to a lenient parser: one to three numbers, a pre-release and metadata.
 fn is_version(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (text, metadata) = text.split_once('+').unwrap_or((text, "0"));
@@ -204,7 +204,7 @@ fn is_version(text: &str) -> bool {
         && metadata.split('.').all(is_word)
 }
 
-/// The names after `.Params.` in the actions of each template.
+/// Collects the names after `.Params.` in the actions of each template.
 fn used_parameters(package: &Package) -> BTreeMap<&str, BTreeSet<String>> {
     let of = |text: &str| {
         let actions = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());

@@ -1,4 +1,4 @@
-//! Which changes of an instance pass, and which plan they start.
+//! Which updates of an instance are admitted, and which plan they trigger.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn instance(version: &str, plan: &str, values: &[(&str, &str)]) -> Instance {
     instance
 }
 
-/// The plan and UID after a change, or why it is denied.
+/// Returns the plan and UID after an update, or why it is denied.
 fn admit(old: &Instance, new: &Instance) -> Result<(String, String), String> {
     let plans = ["deploy", "update", "backup", "cleanup"];
     let versions: BTreeMap<&str, OperatorVersion> = [
@@ -66,10 +66,10 @@ fn a_change_starts_the_one_plan_that_it_is_for() {
     assert_eq!(admit(&idle, &with(&[("PLAIN", "a"), ("FIXED", "x"), ("BACKUP", "1")])), started("backup"));
     assert_eq!(admit(&idle, &instance("v1", "backup", &[("PLAIN", "a"), ("FIXED", "x")])), started("backup"));
     assert_eq!(admit(&idle, &instance("v2", "", &[("PLAIN", "a")])), started("upgrade"));
-    // The plan that runs is started again by a parameter of its own.
+    // A parameter of the running plan restarts it.
     let running = instance("v1", "deploy", &[]);
     assert_eq!(admit(&running, &instance("v1", "deploy", &[("OTHER", "1")])), started("deploy"));
-    // A new UID starts the plan anew, and an end takes it off.
+    // A new UID restarts the plan, and a terminal status unschedules it.
     let mut again = running.clone();
     again.spec.plan_execution.uid = "other".into();
     assert_eq!(admit(&running, &again), started("deploy"));

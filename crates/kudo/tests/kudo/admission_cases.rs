@@ -1,17 +1,17 @@
-//! What admission makes of every kind of change: one row each for what was, what is asked for, and what comes of it.
+//! Table test of admission: one row per kind of update, with old state, request and outcome.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use steersman_kudo::{ExecutionStatus, Instance, OperatorVersion, admission};
 
-/// What comes of a change.
+/// The outcome of an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
-    /// It passes, and no plan is started.
+    /// Admitted without starting a plan.
     Passes,
-    /// It passes and starts a plan.
+    /// Admitted, and starts a plan.
     Starts(&'static str),
-    /// It passes, and the plan that has ended is taken off.
+    /// Admitted, and unschedules the plan that has ended.
     Clears,
     Denied,
 }
@@ -24,7 +24,7 @@ fn version(name: &str, plans: &[&str], parameters: Value) -> OperatorVersion {
     version
 }
 
-/// Parameters that start deploy (two), update, backup and a plan that is not there, and an immutable one.
+/// Parameters that trigger deploy (two), update, backup and a missing plan, and an immutable one.
 fn parameters() -> Vec<Value> {
     let of = |name: &str, trigger: &str| json!({ "name": name, "trigger": trigger });
     vec![
@@ -42,7 +42,7 @@ fn operator_version(name: &str, parameters: Vec<Value>) -> OperatorVersion {
     version(name, &["deploy", "update", "cleanup", "backup"], parameters.into())
 }
 
-/// The parameters with one of them changed, or gone.
+/// Returns the parameters with one of them changed or removed.
 fn with(name: &str, change: impl Fn(Value) -> Option<Value>) -> Vec<Value> {
     let all = parameters().into_iter();
     all.filter_map(|one| if one["name"] == name { change(one) } else { Some(one) }).collect()

@@ -1,4 +1,4 @@
-//! The state machine of plans, ended after every write and started again.
+//! The state machine of plans, crashed after every write and restarted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use steersman_kudo::plan::{self, Outcome, TaskRef};
 use steersman_kudo::{ExecutionStatus, Phase, Plan, PlanStatus, Step, Strategy as Order};
 
-/// A cluster on which a task is done once it was run so many times.
+/// A cluster on which a task is complete after it has run a number of times.
 #[derive(Clone, Default)]
 struct World {
     runs: BTreeMap<TaskRef, usize>,
-    /// The order in which tasks were done first.
+    /// The order in which tasks were first complete.
     done: Vec<TaskRef>,
     writes: usize,
 }
@@ -30,7 +30,7 @@ impl World {
     }
 }
 
-/// Runs a plan to its end, forgetting everything but the stored status at the given write.
+/// Runs a plan to its end; at the given write, everything but the stored status is lost.
 fn run(plan: &Plan, needed: usize, crash_at: Option<usize>) -> (PlanStatus, World) {
     let mut world = World::default();
     let mut stored = plan::scheduled("deploy", plan, "uid");
@@ -145,7 +145,7 @@ fn a_transient_failure_is_the_steps_alone_and_a_fatal_one_is_all() {
     assert_eq!(status.phases[0].status, ExecutionStatus::InProgress);
     assert_eq!(status.phases[0].steps[0].status, ExecutionStatus::Error);
     assert_eq!(status.phases[0].steps[1].status, ExecutionStatus::Pending);
-    // A step that failed is retried, and then no longer in error.
+    // A failed step is retried, and then no longer in error.
     let done = BTreeMap::from([(task.clone(), Outcome::Done)]);
     let next = plan::evaluate(&plan, &status, &done);
     assert_eq!(next.status.phases[0].steps[0].status, ExecutionStatus::Complete);

@@ -1,4 +1,4 @@
-//! KUDO packages, and what is admitted of instances.
+//! KUDO packages, and the admission of instances.
 
 mod admission;
 mod admission_cases;

@@ -16,27 +16,27 @@ use steersman::Operator;
 use steersman::testing::{TestEnv, object};
 use steersman_ansible_operator::{Defaults, Watches, add_watches};
 
-/// The group of the kinds that the plays of the tests are for.
+/// The group of the tests' kinds.
 const GROUP: &str = "plays.example.com";
 
-/// How often an object is waited for.
+/// The number of attempts to wait for an object.
 const ATTEMPTS: usize = 6;
 
-/// A cluster, and what its operator is made of.
+/// A cluster, and the configuration of its operator.
 pub(crate) struct Lab {
     pub(crate) env: TestEnv,
     pub(crate) options: Defaults,
     watches: Vec<Value>,
-    /// Of the watches and what they name.
+    /// The directory of the watches, roles and playbooks.
     directory: PathBuf,
     api_version: String,
     metrics: SocketAddr,
-    /// Namespaces beside the environment's own that the operator works in, where it does not work in all of them.
+    /// Additional namespaces of an operator that does not work in all namespaces.
     pub(crate) more_namespaces: Vec<String>,
 }
 
 impl Lab {
-    /// A cluster with the definitions of an example.
+    /// Creates a cluster with the definitions of an example.
     pub(crate) async fn of_example(name: &str) -> Self {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
         let text = std::fs::read(directory.join("watches.yaml")).unwrap();
@@ -51,7 +51,7 @@ impl Lab {
         Self { watches, ..lab }
     }
 
-    /// A cluster with a kind for each play, a path below `tests/plays`.
+    /// Creates a cluster with a kind for each play, a path below `tests/plays`.
     pub(crate) async fn new(plays: &[(&str, &str)]) -> Self {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plays");
         let mut lab = Self::bare(directory, "plays.example.com/v1").await;
@@ -79,18 +79,18 @@ impl Lab {
         }
     }
 
-    /// Changes a field of the watch of a kind.
+    /// Sets a field of a kind's watch.
     pub(crate) fn set(&mut self, kind: &str, field: &str, value: Value) {
         let watch = self.watches.iter_mut().find(|watch| watch["kind"] == kind).unwrap();
         watch[field] = value;
     }
 
-    /// Watches a kind that the cluster has already.
+    /// Watches a kind that the cluster already serves.
     pub(crate) fn watch(&mut self, watch: Value) {
         self.watches.push(watch);
     }
 
-    /// The namespace that objects are made in.
+    /// Returns the namespace in which objects are created.
     pub(crate) fn namespace(&self) -> String {
         self.env.client().default_namespace().to_owned()
     }
@@ -101,7 +101,7 @@ impl Lab {
         let mut watches = self.watches.clone();
         for watch in &mut watches {
             for (field, folder) in [("playbook", ""), ("role", "roles")] {
-                // The roles of collections have names with dots.
+                // Roles in collections have names with dots.
                 if let Some(name) =
                     watch[field].as_str().filter(|name| field == "playbook" || !name.contains('.'))
                 {
@@ -163,13 +163,13 @@ impl Lab {
             attempts += 1;
             match self.env.wait_in(self.objects(kind), name, &is).await {
                 Ok(found) => return found.map(|found| json!(found)),
-                // A cold run on a busy machine takes longer than anything else that is waited for.
+                // A cold run on a busy machine takes longer than every other wait.
                 Err(error) => assert!(attempts < ATTEMPTS, "{kind} {name}: {error}"),
             }
         }
     }
 
-    /// Waits until the last run of the current generation ended well.
+    /// Waits until the last run of the current generation has succeeded.
     pub(crate) async fn succeeded(&self, kind: &str, name: &str) -> Value {
         let is = |object: &Value| {
             let of = |kind: &str| {
@@ -187,7 +187,7 @@ impl Lab {
         self.until(kind, name, |object| object.is_some_and(is)).await.unwrap()
     }
 
-    /// The status of every custom resource, for messages.
+    /// Returns the status of every custom resource, for messages.
     pub(crate) async fn statuses(&self) -> Value {
         let mut statuses = serde_json::Map::new();
         for kind in self.watches.iter().filter_map(|watch| watch["kind"].as_str()) {
@@ -229,7 +229,7 @@ impl Lab {
         Api::namespaced(self.env.client(), namespace)
     }
 
-    /// Waits until runs have ended, seen in the metrics.
+    /// Waits until runs have completed, according to the metrics.
     pub(crate) async fn more_runs(&self, count: u32) {
         const ENDED: &str = "ansible_operator_reconcile_result{";
         let goal = self.metric(ENDED) + f64::from(count);
@@ -238,7 +238,8 @@ impl Lab {
         }
     }
 
-    /// The value of the first metric whose line begins so; zero if there is none, or they are not served yet.
+    /// Returns the value of the first metric line with a prefix; zero if there is none, or metrics are not served
+    /// yet.
     pub(crate) fn metric(&self, start: &str) -> f64 {
         let Ok(mut stream) = TcpStream::connect_timeout(&self.metrics, Duration::from_secs(5)) else {
             return 0.0;
