@@ -1,18 +1,20 @@
-//! Questions to a person at a terminal. Scripts are never asked.
+//! Interactive prompts on a terminal. Scripts are never prompted.
 
 use std::io::{self, BufRead, IsTerminal as _, Write};
 
 use crate::failure::{Failure, Result};
 
-/// How many times a question is repeated that got no answer.
+/// Number of times an unanswered question is repeated.
 const TRIES: usize = 3;
 
-/// Whether there is a person to ask.
+/// Whether prompting is possible: standard input and standard error are a terminal.
 pub(crate) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks for what a flag did not give; without a person to ask, the default is the answer. So it is to an empty one.
+/// Prompts for a value that no flag set.
+///
+/// The default applies without a terminal and for an empty answer.
 pub(crate) fn ask(question: &str, default: Option<&str>) -> Result<Option<String>> {
     if !is_possible() {
         return Ok(default.map(str::to_owned));

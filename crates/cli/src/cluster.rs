@@ -1,4 +1,4 @@
-//! Getting at a cluster, as kubectl and Helm do: the one place where a client is made, for every command.
+//! Connects to a cluster as kubectl and Helm do. All commands create their client here.
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -8,7 +8,7 @@ use crate::args::GlobalArgs;
 use crate::failure::{Failure, Result};
 use crate::{namespace, runtime};
 
-/// Runs something that speaks to a cluster.
+/// Runs a future that accesses a cluster.
 pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     runtime::current_thread()?.block_on(work)
 }
@@ -18,12 +18,12 @@ fn unreachable(error: &dyn std::fmt::Display) -> Failure {
         .help("--kubeconfig names the file, `steer cluster` can start a cluster on this machine")
 }
 
-/// A client for the cluster that flags and environment choose.
+/// Returns a client for the cluster selected by flags and environment.
 pub(crate) async fn client(globals: &GlobalArgs) -> Result<Client> {
     Client::try_from(config(globals).await?).map_err(|error| unreachable(&error))
 }
 
-/// The address and credentials of the cluster that flags and environment choose.
+/// Returns the client configuration of the cluster selected by flags and environment.
 pub(crate) async fn config(globals: &GlobalArgs) -> Result<Config> {
     let given = globals.kubeconfig.clone().filter(|path| !path.as_os_str().is_empty());
     let context = globals.context();
@@ -35,14 +35,14 @@ pub(crate) async fn config(globals: &GlobalArgs) -> Result<Config> {
         }
         None => match Config::from_kubeconfig(&options).await {
             Ok(config) => Ok(config),
-            // A context that was asked for and is not there must not become another cluster.
+            // A missing context that was requested explicitly must not fall back to another cluster.
             Err(error) if context.is_some() => Err(unreachable(&error)),
             Err(error) => Config::incluster().map_err(|_| unreachable(&error)),
         },
     }
 }
 
-/// The releases of the namespace that flags and environment choose.
+/// Returns the releases of the namespace selected by flags and environment.
 pub(crate) async fn releases(globals: &GlobalArgs) -> Result<Releases> {
     let storage = match std::env::var("HELM_DRIVER").unwrap_or_default().as_str() {
         "" | "secret" | "secrets" => StorageKind::Secrets,

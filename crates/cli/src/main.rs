@@ -1,10 +1,10 @@
 //! `steer`: build, run, test and drive Kubernetes operators.
 //!
-//! One module per command under [`commands`], each of them thin: what is worth testing by itself lives in the libraries.
+//! There is one thin module per command under [`commands`]: logic worth testing individually belongs in the libraries.
 
-// What is said of a flag is its help on a terminal, where brackets and addresses are no links.
+// Doc comments of flags are help texts for a terminal, in which brackets and URLs are not links.
 #![allow(rustdoc::bare_urls, rustdoc::broken_intra_doc_links)]
-// Helpers of commands that are left out are unused.
+// Helpers of commands missing in a build are unused.
 #![cfg_attr(not(feature = "default"), allow(dead_code))]
 
 mod args;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 
     let mut output = Output::default();
     let result = steer.run(&mut output);
-    // What a command said before it failed counts: lint messages, or a broken manifest under --debug.
+    // Output before a failure matters: lint messages, or a broken manifest with --debug.
     let written = output.flush();
     match result.and(written) {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,8 +60,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help goes to standard output, also when it comes for want of a command; anything else is a failure, and Helm knows
-/// one number for those.
+/// Prints help or a usage error.
+///
+/// Help goes to standard output, even if it is shown because no command was given; all else is a failure with Helm's exit code.
 fn show_usage(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = write!(anstream::stdout(), "{}", error.render().ansi());

@@ -1,4 +1,4 @@
-//! The namespace that a command works in when none is given, found as kubectl and Helm find it.
+//! Resolves a command's namespace as kubectl and Helm do.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::args::GlobalArgs;
 const DEFAULT: &str = "default";
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The namespace: that of the flag, of HELM_NAMESPACE, of the kubeconfig's context, of the pod, or `default`.
+/// Returns the namespace of the flag, HELM_NAMESPACE, the kubeconfig's context, the pod, or `default`.
 pub(crate) fn resolve(globals: &GlobalArgs) -> String {
     let given = globals.namespace.clone().or_else(|| std::env::var("HELM_NAMESPACE").ok());
     if let Some(given) = given.filter(|name| !name.is_empty()) {
@@ -31,7 +31,7 @@ fn kubeconfig_files(given: Option<&Path>) -> Vec<PathBuf> {
     }
 }
 
-/// Of several files, the first one that says something counts.
+/// Returns the context's namespace; of several files, the first that specifies it counts.
 fn of_context(configs: &[KubeConfig], context: Option<&str>) -> Option<String> {
     let current = configs.iter().map(|config| config.current_context.as_str()).find(|name| !name.is_empty());
     let name = context.or(current)?;
@@ -39,7 +39,7 @@ fn of_context(configs: &[KubeConfig], context: Option<&str>) -> Option<String> {
     Some(found.context.namespace.clone()).filter(|namespace| !namespace.is_empty())
 }
 
-/// In a pod, its own namespace.
+/// Returns the pod's own namespace, inside a pod.
 fn of_pod() -> Option<String> {
     let account = Path::new(SERVICE_ACCOUNT);
     std::env::var_os("KUBERNETES_SERVICE_HOST")?;
@@ -54,7 +54,7 @@ fn of_pod() -> Option<String> {
         .filter(|name| !name.is_empty())
 }
 
-/// As much of a kubeconfig as tells the namespace.
+/// The part of a kubeconfig that determines the namespace.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct KubeConfig {
@@ -76,7 +76,7 @@ struct Context {
 }
 
 impl KubeConfig {
-    /// A file that is not there or not a kubeconfig says nothing: rendering needs no cluster.
+    /// Loads a kubeconfig; a missing or malformed one is ignored, since rendering needs no cluster.
     fn load(path: &Path) -> Option<Self> {
         let data = std::fs::read(path).ok()?;
         steersman_yaml::from_slice_as(&data).ok()

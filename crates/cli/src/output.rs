@@ -1,18 +1,18 @@
-//! Standard output, written once.
+//! Buffered standard output, written once at the end of a command.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use crate::Failure;
 
-/// What goes to standard output when the command is done.
+/// The text for standard output when the command is done.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     text: String,
 }
 
 impl Output {
-    /// Adds text as it is.
+    /// Adds text verbatim.
     pub(crate) fn push(&mut self, text: &str) {
         self.text.push_str(text);
     }
@@ -24,7 +24,7 @@ impl Output {
         let _ = writeln!(self.text, "{line}");
     }
 
-    /// Writes all of it.
+    /// Writes everything to standard output.
     pub(crate) fn flush(self) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         let result = stdout.write_all(self.text.as_bytes()).and_then(|()| stdout.flush());

@@ -1,4 +1,4 @@
-//! The async runtimes of commands.
+//! Async runtimes for commands.
 
 use std::pin::Pin;
 
@@ -6,39 +6,39 @@ use tokio::runtime::{self, Builder};
 
 use crate::failure::{Failure, Result};
 
-/// A runtime on which commands wait for what they do.
+/// A runtime that commands block on.
 pub(crate) struct Runtime(runtime::Runtime);
 
 impl Runtime {
-    /// Runs a future to its end.
+    /// Runs a future to completion.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut output = None;
         self.run(Box::pin(async { output = Some(future.await) }));
         output.unwrap_or_else(|| unreachable!("the future has ended"))
     }
 
-    /// The loops of a runtime are compiled for each type of future that they are given: this is the only one.
+    /// Runs every future as one type, since tokio's loops are compiled for each type of future.
     fn run(&self, future: Pin<Box<dyn Future<Output = ()> + '_>>) {
         self.0.block_on(future);
     }
 
-    /// Runs a future beside others, for as long as the runtime is there.
+    /// Spawns a future, which runs until the runtime is dropped.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.0.spawn(future);
     }
 
-    /// Ends without a wait for what still runs.
+    /// Shuts down without waiting for running tasks.
     pub(crate) fn shutdown_background(self) {
         self.0.shutdown_background();
     }
 }
 
-/// A runtime with a thread for each core, of commands that serve or run for long.
+/// Returns a runtime with a thread per core, for long-running commands and servers.
 pub(crate) fn multi_thread() -> Result<Runtime> {
     build(&mut Builder::new_multi_thread())
 }
 
-/// A runtime on this thread, of commands that ask something over the network. Most never need one.
+/// Returns a runtime on this thread, for commands that only make requests. Most never need one.
 pub(crate) fn current_thread() -> Result<Runtime> {
     build(&mut Builder::new_current_thread())
 }

@@ -1,4 +1,4 @@
-//! In a build without the feature `registry` nothing is fetched: charts and files on disk are all that there is.
+//! Replacement for fetching in a build without the feature `registry`: only local files are supported.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a caller may do, as the cluster says.
+//! What the caller is allowed to do, decided by the cluster's authorizer.
 
 use futures::future::try_join_all;
 use http::{Response, StatusCode};
@@ -14,7 +14,7 @@ use crate::{
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// Asks the cluster whether the caller may do something.
+/// Queries the cluster for whether the caller may perform a verb.
 pub(crate) async fn check(
     ask: &Ask,
     kind: &Kind,
@@ -65,7 +65,7 @@ async fn ask_cluster(
     Ok(json!({"allowed": allowed, "reason": reason}))
 }
 
-/// Refuses callers who may not use a path of the cluster's API server, such as `/metrics`.
+/// Rejects callers that may not access a non-resource path of the API server, such as `/metrics`.
 pub(crate) async fn require_path(ask: &Ask, verb: &str, path: &str) -> Result<()> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
@@ -97,15 +97,16 @@ pub(crate) async fn of_kind(ask: &Ask, kind: &Kind) -> Result<Response<Body>> {
     ask.query.allow(&["namespace", "name", "version"])?;
     let (namespace, name) = (ask.query.get("namespace"), ask.query.get("name"));
     let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    // A name that is to be created is not known to the rules yet.
+    // RBAC's resourceNames cannot match an object that is yet to be created, so no name is sent.
     let of = |verb: &'static str| check(ask, kind, verb, "", namespace, name.filter(|_| verb != "create"));
     let allowed = try_join_all(verbs.map(of)).await?;
     let mut document: Value =
         verbs.iter().copied().zip(allowed).map(|(verb, allowed)| (verb.to_owned(), allowed)).collect();
-    // The history is that of objects that the caller may get.
+    // The history is visible to callers that may get the object.
     document["history"] = document["get"].clone();
     document["logs"] = ask_cluster(ask, "", "pods", "log", "get", namespace, None).await?;
-    // One object may have actions that its kind's schema does not tell of; a caller who may not get it is shown those of the kind.
+    // The live object may offer actions that its kind's schema does not describe; a caller that may not get it sees only the
+    // kind's.
     let object = match name {
         Some(name) => ask.caller.cluster.get(&kind.path(namespace, Some(name))).await.ok(),
         None => None,

@@ -1,4 +1,4 @@
-//! Answers and their bodies.
+//! Responses and their bodies.
 
 use std::convert::Infallible;
 
@@ -9,7 +9,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
 use serde_json::Value;
 
-/// The body of every answer.
+/// The body of every response.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 pub(crate) fn bytes(
@@ -44,7 +44,7 @@ pub(crate) fn stream(
     response
 }
 
-/// One object, with its resourceVersion as the entity tag.
+/// Responds with one object, whose resourceVersion becomes the `ETag`.
 pub(crate) fn object(status: StatusCode, object: &Value, yaml: bool) -> Response<Body> {
     let mut response = match yaml.then(|| steersman_yaml::to_string(object)) {
         Some(Ok(text)) => bytes(status, "application/yaml; charset=utf-8", text),

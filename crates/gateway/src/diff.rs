@@ -1,16 +1,16 @@
-//! Differences of two objects: by fields, and as the lines of their YAML.
+//! Differences between two objects: field by field, and as a unified diff of their YAML.
 
 use serde_json::{Value, json};
 
 use crate::field::join;
 
-/// Fields of metadata that a write changes by itself.
+/// Metadata fields that the API server sets on every write.
 const SERVER_SIDE: [&str; 6] =
     ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"];
-/// How many changes are told one by one.
+/// The maximum number of changes listed.
 const MOST: usize = 1000;
 
-/// An object without what every write changes.
+/// Returns the object without the fields that the API server sets on every write.
 pub(crate) fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -19,7 +19,8 @@ pub(crate) fn comparable(object: &Value) -> Value {
     object
 }
 
-/// The changes from one value to another, by path. Null stands for no value at the top.
+/// Lists the changes between two values, by path. Null at the top level means that there is no
+/// object.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<Value> {
     let mut found = Vec::new();
     compare("", before, after, &mut found);
@@ -73,7 +74,7 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<Value>) {
     }
 }
 
-/// The difference as a unified diff of YAML, empty if there is none.
+/// Returns the difference as a unified diff of the YAML; empty if there is none.
 pub(crate) fn yaml(before: &Value, after: &Value, from: &str, to: &str) -> String {
     let text = |value: &Value| match value {
         Value::Null => String::new(),

@@ -1,6 +1,6 @@
-//! The text in which Prometheus' clients give their metrics.
+//! Prometheus' text exposition format.
 
-/// One value of a metric.
+/// One sample of a metric.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Sample<'a> {
     pub(crate) name: &'a str,
@@ -9,13 +9,14 @@ pub(crate) struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// The value of a label; None without it.
+    /// Returns the value of a label; None if the sample does not have it.
     pub(crate) fn label(&self, name: &str) -> Option<String> {
         labels(self.labels).find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }
 
-/// The samples of a text, in its order. Lines that are none are left out.
+/// Parses the samples, in order. Lines that are not samples (comments, blank or malformed lines)
+/// are skipped.
 pub(crate) fn samples(text: &str) -> impl Iterator<Item = Sample<'_>> {
     text.lines().filter_map(sample)
 }
@@ -43,7 +44,8 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some(Sample { name: name.trim(), labels, value })
 }
 
-/// Where the brace that opens at the beginning closes: braces in values do not count.
+/// Finds the brace that closes the label set at the start. Braces in quoted label values do not
+/// count.
 fn end_of_labels(text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (at, byte) in text.bytes().enumerate() {

@@ -1,19 +1,20 @@
-//! Paths of fields: those that clients name, and the JSONPath of printer columns.
+//! Field paths: those that clients pass, and the JSONPath of printer columns.
 
 use serde_json::Value;
 
-/// A step into a value.
+/// A step of a field path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Key(String),
     Index(usize),
     /// All elements.
     Each,
-    /// The elements of which a field has a value.
+    /// The elements in which the field at a path equals a value.
     Where(Vec<Step>, String),
 }
 
-/// Reads a path such as `spec.containers[0].image`, `.metadata.labels["a.b/c"]` or `.status.conditions[?(@.type=="Ready")].status`.
+/// Parses a field path. Examples: `spec.containers[0].image`, `.metadata.labels["a.b/c"]`,
+/// `.status.conditions[?(@.type=="Ready")].status`.
 pub(crate) fn parse(text: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut rest = text.trim();
@@ -49,7 +50,7 @@ pub(crate) fn parse(text: &str) -> Option<Vec<Step>> {
     (!steps.is_empty()).then_some(steps)
 }
 
-/// What is between brackets, and what follows them.
+/// Parses the content of a pair of brackets; returns the step and the rest of the path.
 fn bracket(inner: &str) -> Option<(Step, &str)> {
     if let Some(after) = inner.strip_prefix("*]") {
         return Some((Step::Each, after));
@@ -68,7 +69,7 @@ fn bracket(inner: &str) -> Option<(Step, &str)> {
     Some((Step::Index(index.parse().ok()?), after))
 }
 
-/// The values at a path.
+/// Returns all values at a path.
 pub(crate) fn find<'a>(value: &'a Value, steps: &[Step]) -> Vec<&'a Value> {
     let Some((step, rest)) = steps.split_first() else { return vec![value] };
     match step {
@@ -87,12 +88,12 @@ pub(crate) fn find<'a>(value: &'a Value, steps: &[Step]) -> Vec<&'a Value> {
     }
 }
 
-/// The first value at a path.
+/// Returns the first value at a path.
 pub(crate) fn first<'a>(value: &'a Value, steps: &[Step]) -> Option<&'a Value> {
     find(value, steps).into_iter().next()
 }
 
-/// A value as a text, without quotes.
+/// Returns the value as a string, without quotes.
 pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -100,7 +101,7 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
-/// A merge patch that sets the field at a path, which has to be of keys alone.
+/// Builds a merge patch that sets the field at a path. None if the path has steps other than keys.
 pub(crate) fn patch(steps: &[Step], value: Value) -> Option<Value> {
     steps.iter().rev().try_fold(value, |value, step| match step {
         Step::Key(key) => Some(Value::Object([(key.clone(), value)].into_iter().collect())),
@@ -108,7 +109,7 @@ pub(crate) fn patch(steps: &[Step], value: Value) -> Option<Value> {
     })
 }
 
-/// A path as clients see it: `spec.containers[0].image`, `metadata.labels["a.b/c"]`.
+/// Joins a path and a key, giving `spec.containers[0].image` or `metadata.labels["a.b/c"]`.
 pub(crate) fn join(parent: &str, key: &str) -> String {
     let plain = !key.is_empty()
         && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'$'));

@@ -1,4 +1,4 @@
-//! The kinds of the cluster, from discovery and from the definitions of custom ones.
+//! The kinds that the cluster serves, from discovery and from CustomResourceDefinitions.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,13 +11,13 @@ use crate::{
     upstream::{Cluster, encode},
 };
 
-/// How long the kinds are taken to be the same.
+/// How long the discovered kinds are cached.
 const FRESH: Duration = Duration::from_secs(2);
 
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// A kind in one of its versions.
+/// A kind in one of its served versions.
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {
     pub(crate) group: String,
@@ -32,12 +32,12 @@ pub(crate) struct Kind {
     pub(crate) custom: bool,
     verbs: Vec<String>,
     pub(crate) subresources: Vec<String>,
-    /// The definition of a custom kind, if the server may read definitions.
+    /// The CustomResourceDefinition of a custom kind, if the gateway may read definitions.
     definition: Option<Arc<Value>>,
 }
 
 impl Kind {
-    /// `plural.group`, of the core group the plural alone.
+    /// Returns `plural.group`, or the plural alone for the core group.
     pub(crate) fn name(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
@@ -50,7 +50,7 @@ impl Kind {
         self.verbs.iter().any(|known| known == verb)
     }
 
-    /// The address of its objects in the cluster's API.
+    /// Returns the path of its objects in the cluster's API.
     pub(crate) fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
         let mut path = match self.group.as_str() {
             "" => format!("/api/{}", encode(&self.version)),
@@ -66,7 +66,7 @@ impl Kind {
         path
     }
 
-    /// What the definition says about this version.
+    /// Returns this version's entry in the definition.
     fn defined_version(&self) -> Option<&Value> {
         let versions = self.definition.as_ref()?.pointer("/spec/versions")?.as_array()?;
         versions.iter().find(|version| version["name"] == self.version.as_str())
@@ -76,7 +76,7 @@ impl Kind {
         self.defined_version()?.pointer("/schema/openAPIV3Schema")
     }
 
-    /// The resourceVersion of the definition, empty for built-in kinds.
+    /// Returns the definition's resourceVersion; empty for built-in kinds.
     pub(crate) fn definition_version(&self) -> &str {
         let version = self.definition.as_ref().and_then(|one| one.pointer("/metadata/resourceVersion"));
         version.and_then(Value::as_str).unwrap_or_default()
@@ -98,7 +98,7 @@ impl Kind {
         declared.iter().map(column).collect()
     }
 
-    /// As `GET /v1/kinds` shows it.
+    /// Returns the kind as `GET /v1/kinds` shows it.
     pub(crate) fn document(&self, with_schema: bool) -> Value {
         let description = self.schema().and_then(|schema| schema["description"].as_str()).unwrap_or_default();
         let scale = self.scale().map(|scale| {
@@ -127,7 +127,7 @@ fn column(column: &Value) -> Value {
     })
 }
 
-/// All kinds, by name, with every served version, the preferred one first.
+/// All kinds by name, each with every served version, the preferred one first.
 pub(crate) struct Catalog(BTreeMap<String, Vec<Arc<Kind>>>);
 
 impl Catalog {
@@ -144,7 +144,7 @@ impl Catalog {
     }
 }
 
-/// The kinds as they were last seen.
+/// A cache of the discovered kinds.
 pub(crate) struct Kinds {
     cluster: Cluster,
     seen: Mutex<Option<(Instant, Arc<Catalog>)>>,
@@ -155,18 +155,18 @@ impl Kinds {
         Self { cluster, seen: Mutex::new(None) }
     }
 
-    /// The kinds as they were at most two seconds ago.
+    /// Returns the kinds, at most two seconds old.
     pub(crate) async fn all(&self) -> Result<Arc<Catalog>> {
         let now = Instant::now();
         self.seen_since(now.checked_sub(FRESH).unwrap_or(now)).await
     }
 
-    /// The kinds as they are now.
+    /// Returns the current kinds.
     pub(crate) async fn now(&self) -> Result<Arc<Catalog>> {
         self.seen_since(Instant::now()).await
     }
 
-    /// The kinds, looked for not before a moment. Those who wait at once share one look.
+    /// Returns the kinds as discovered at `moment` or later. Concurrent callers share one discovery.
     async fn seen_since(&self, moment: Instant) -> Result<Arc<Catalog>> {
         let mut seen = self.seen.lock().await;
         if let Some((at, catalog)) = &*seen
@@ -180,7 +180,7 @@ impl Kinds {
         Ok(catalog)
     }
 
-    /// Finds a kind. One that is not known may have been defined a moment ago, so it is looked for again.
+    /// Finds a kind. An unknown one may have just been defined, so discovery is repeated for it.
     pub(crate) async fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Kind>> {
         let known = self.all().await?.find(name, version).cloned();
         if let Some(kind) = known {
@@ -200,7 +200,8 @@ async fn load(cluster: &Cluster) -> Result<Catalog> {
         cluster.get_as("/apis", AGGREGATED),
         cluster.get(definitions)
     );
-    // Without the right to read definitions their kinds are served all the same, without schemas and columns.
+    // Without permission to read definitions, custom kinds are still served, only without schemas and
+    // columns.
     let definitions: BTreeMap<String, Arc<Value>> = match definitions {
         Ok(list) => items(&list).map(|one| (name_of(one).to_owned(), Arc::new(one.clone()))).collect(),
         Err(problem) if problem.status == http::StatusCode::FORBIDDEN => BTreeMap::new(),
@@ -253,7 +254,7 @@ fn kind(
     kind
 }
 
-/// Whether a group is none of Kubernetes' own, told from its name where definitions cannot be read.
+/// Whether a group is custom, judged by its name because definitions cannot be read.
 fn is_custom_group(group: &str) -> bool {
     group.contains('.') && !group.ends_with(".k8s.io")
 }

@@ -1,6 +1,7 @@
-//! The API's own description, for exactly the kinds of this cluster.
+//! The OpenAPI description of the gateway's API, generated for the kinds of this cluster.
 //!
-//! Every operation on instances is described once for any kind, under `/v1/kinds/{kind}`, and once for each kind with its own schema.
+//! Every operation on instances is described once generically, under `/v1/kinds/{kind}`, and once per kind with that kind's
+//! schema.
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ use crate::{
     request::Ask,
 };
 
-/// Schemas of the bodies that all kinds have in common.
+/// Schemas of the bodies shared by all kinds.
 const SCHEMAS: &str = include_str!("../data/schemas.yaml");
 
 /// `GET /openapi.json`.
@@ -26,7 +27,7 @@ pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
     Ok(answer::json(StatusCode::OK, &document))
 }
 
-/// The description of a server for a cluster with these kinds.
+/// Builds the description for a cluster with these kinds.
 fn document<'a>(cluster: &str, kinds: impl Iterator<Item = &'a Kind>) -> Value {
     let mut paths = general();
     let mut schemas = common_schemas();
@@ -83,7 +84,7 @@ fn reference(schema: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{schema}")})
 }
 
-/// An operation that answers with a body of a schema, or with a problem.
+/// Builds an operation that responds with a body of a schema, or with a problem.
 fn operation(id: &str, summary: &str, tag: &str, parameters: &[Value], answer: Value) -> Value {
     answering(id, summary, tag, parameters, "200", json!({"application/json": {"schema": answer}}))
 }
@@ -105,7 +106,7 @@ fn answering(
     })
 }
 
-/// An operation for browsers that are not signed in, which leads elsewhere.
+/// Builds an operation for browsers that are not signed in, which redirects.
 fn redirecting(id: &str, summary: &str, parameters: &[Value]) -> Value {
     let mut operation = answering(id, summary, "general", parameters, "303", json!({}));
     operation["responses"]["303"] =
@@ -114,7 +115,7 @@ fn redirecting(id: &str, summary: &str, parameters: &[Value]) -> Value {
     operation
 }
 
-/// Adds another answer than the first.
+/// Adds a further response to an operation.
 fn or(mut operation: Value, status: &str, answer: Value) -> Value {
     operation["responses"][status] =
         json!({"description": "The answer", "content": {"application/json": {"schema": answer}}});
@@ -128,7 +129,7 @@ fn with_body(mut operation: Value, bodies: &[(&str, Value)]) -> Value {
     operation
 }
 
-/// Objects as JSON or YAML.
+/// The media types of an object: JSON and YAML.
 fn object_bodies(schema: &Value) -> [(&'static str, Value); 2] {
     [("application/json", schema.clone()), ("application/yaml", schema.clone())]
 }
@@ -208,18 +209,18 @@ fn general() -> Map<String, Value> {
     paths
 }
 
-/// What operations on instances are described for: one kind, or any.
+/// The subject of the instance operations: one kind, or any kind.
 struct Subject {
-    /// The address of the kind.
+    /// The path prefix of the kind.
     base: String,
     tag: String,
-    /// The schema of an object; those of items, lists and differences are named after it.
+    /// The name of the object's schema; those of items, lists and differences are derived from it.
     schema: String,
-    /// What operation ids end with.
+    /// The suffix of operation IDs.
     id: String,
     parameters: Vec<Value>,
     namespaced: bool,
-    /// Names, titles and schemas of inputs; None if they are a parameter.
+    /// Names, titles and input schemas of the actions; None if the action is a path parameter.
     actions: Option<Vec<Value>>,
 }
 
@@ -251,12 +252,12 @@ impl Subject {
         }
     }
 
-    /// The name of a schema about objects of this kind.
+    /// Returns the name of a schema that is specific to this kind.
     fn named(&self, schema: &str) -> String {
         if self.actions.is_none() { schema.to_owned() } else { format!("{}.{schema}", self.schema) }
     }
 
-    /// The schemas of a kind.
+    /// Builds the schemas of a kind.
     fn schemas(&self, kind: &Kind) -> Vec<(String, Value)> {
         let object = kind.schema().cloned().map_or_else(|| json!({"type": "object"}), converted);
         let of_kind = |name: &str, field: &str, schema: Value| {
@@ -318,7 +319,7 @@ impl Subject {
         with_body(or(create, "200", reference("Diff")), &object_bodies(&object))
     }
 
-    /// The operations on one instance.
+    /// Adds the operations on one instance.
     fn instance(&self, one: &str, place: &[Value], paths: &mut Map<String, Value>) {
         let id = |verb: &str| format!("{verb}{}", self.id);
         let object = reference(&self.schema);
@@ -435,7 +436,7 @@ fn log_parameters() -> [Value; 5] {
     ]
 }
 
-/// A definition's schema, which is OpenAPI 3.0's, in the words of 3.1.
+/// Converts a CustomResourceDefinition's schema from OpenAPI 3.0 to 3.1.
 fn converted(mut schema: Value) -> Value {
     convert(&mut schema);
     schema

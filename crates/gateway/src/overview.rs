@@ -1,4 +1,4 @@
-//! How all instances are, at a glance.
+//! The health of all instances at a glance.
 
 use futures::{StreamExt as _, stream};
 use http::{Response, StatusCode};
@@ -14,9 +14,9 @@ use crate::{
     tree,
 };
 
-/// Kinds that are listed at a time.
+/// The number of concurrent lists.
 const AT_ONCE: usize = 8;
-/// Failing objects that are named.
+/// The maximum number of failing objects that are named.
 const NAMED: usize = 50;
 const CHANGES: usize = 20;
 
@@ -29,7 +29,7 @@ pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
         let objects = instances::all(&ask.caller.cluster, &kind.path(None, None), "").await;
         (kind, objects)
     });
-    // In the order of the kinds.
+    // `buffered` keeps the order of the kinds.
     let lists: Vec<_> = lists.buffered(AT_ONCE).collect().await;
     let (mut shown, mut failing) = (Vec::new(), Vec::new());
     for (kind, objects) in lists {

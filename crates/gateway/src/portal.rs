@@ -1,4 +1,4 @@
-//! The portal's files, out of one archive in the program.
+//! The portal's files, served from an archive embedded in the binary.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 const ARCHIVE: &[u8] = include_bytes!("../portal.tar.gz");
-/// Replaced in `index.html` by the nonce of the answer.
+/// Placeholder in `index.html` for the response's CSP nonce.
 const NONCE: &str = "__CSP_NONCE__";
 
 const FALLBACK: &str = "<!doctype html>
@@ -36,7 +36,7 @@ const FALLBACK: &str = "<!doctype html>
 /// A file of the portal.
 struct File {
     content: Bytes,
-    /// The content as gzip, made when it is first asked for. None if the format is compressed already.
+    /// The gzipped content, compressed on first use. None if the format is already compressed.
     gzipped: OnceLock<Option<Bytes>>,
 }
 
@@ -87,12 +87,12 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// Whether files of a type get smaller by compression: images and fonts have theirs.
+/// Whether a content type benefits from compression; images and fonts are already compressed.
 fn is_text(content_type: &str) -> bool {
     content_type.contains("charset=utf-8") || matches!(content_type, "image/svg+xml" | "application/wasm")
 }
 
-/// Whether a client takes gzip: `Accept-Encoding` names it, or anything, with a weight other than 0.
+/// Whether the client accepts gzip: `Accept-Encoding` lists it, or `*`, with a weight other than 0.
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let weight = |wanted: &str| {
         let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
@@ -105,7 +105,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     weight("gzip").or_else(|| weight("*")).is_some_and(|weight| weight > 0.0)
 }
 
-/// Answers with a file, or with the page that shows every address of the portal. None if it is neither.
+/// Serves a file, or `index.html` for an address of the portal. None if the path is neither.
 pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Option<Result<Response<Body>>> {
     let name = path.trim_start_matches('/');
     if let Some(file) = files().get(name).filter(|_| name != "index.html") {
@@ -114,7 +114,7 @@ pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Option<Result<Response<B
         let is_gzipped = gzipped.is_some();
         let content = gzipped.unwrap_or_else(|| file.content.clone());
         let mut response = answer::bytes(StatusCode::OK, content_type, content);
-        // Names of assets change with their content.
+        // Asset names contain a hash of their content.
         let caching =
             if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
         let headers = response.headers_mut();
@@ -123,7 +123,7 @@ pub(crate) fn serve(path: &str, headers: &HeaderMap) -> Option<Result<Response<B
         if is_gzipped {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
-        // Pages of other origins load scripts from here, such as a button; files are public, and no answer of the API is one.
+        // Other origins load scripts from here, such as the button. The files are public, and never responses of the API.
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
         return Some(Ok(response));

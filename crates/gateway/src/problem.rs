@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Body};
 
-/// Why a request was refused or failed.
+/// The reason why a request was refused or failed.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) reason: String,
     pub(crate) detail: String,
     causes: Vec<Value>,
-    /// More members of the document.
+    /// Additional members of the document.
     extra: Map<String, Value>,
     retry_after: Option<u64>,
 }
@@ -57,7 +57,7 @@ impl Problem {
         problem
     }
 
-    /// The cluster could not be asked.
+    /// The cluster could not be reached.
     pub(crate) fn unreachable(error: &dyn std::fmt::Display) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -66,7 +66,7 @@ impl Problem {
         )
     }
 
-    /// What the cluster says in a `Status`.
+    /// Converts a `Status` of the API server.
     pub(crate) fn from_status(code: StatusCode, status: &Value) -> Self {
         let text = |name: &str| status[name].as_str().unwrap_or_default().to_owned();
         let mut reason = text("reason");
@@ -77,7 +77,7 @@ impl Problem {
         if detail.is_empty() {
             detail = format!("the cluster answered {code}");
         }
-        // What the cluster answers to others than its own errors is no answer of this server.
+        // Anything but an error would be a response that this server never makes.
         let status_code =
             if code.is_client_error() || code.is_server_error() { code } else { StatusCode::BAD_GATEWAY };
         let mut problem = Self::new(status_code, &reason, detail);
@@ -87,13 +87,14 @@ impl Problem {
         problem
     }
 
-    /// Adds a member to the document.
+    /// Adds an extension member to the document.
     pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
         self.extra.insert(name.to_owned(), value);
         self
     }
 
-    /// The same under another status, such as 412 for a conflict that the caller asked to be told of.
+    /// Replaces the status and reason, such as 412 for a conflict on a precondition that the caller
+    /// set.
     pub(crate) fn with_status(mut self, status: StatusCode, reason: &str) -> Self {
         self.status = status;
         reason.clone_into(&mut self.reason);

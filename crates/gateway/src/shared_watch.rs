@@ -1,7 +1,8 @@
-//! Watches that event streams share: one of the cluster for all streams with the same credentials, path and selectors.
+//! Watches shared by event streams: one per credentials, path and selectors.
 //!
-//! Credentials are part of the key, so that a stream sees only what the cluster sends to its own caller. The latest events are kept,
-//! bounded in number and bytes: a stream reads them at its own pace, and one that falls behind them goes on with a watch of its own.
+//! Credentials are part of the key, so a stream sees only what the cluster sends to its own caller. The latest events are kept,
+//! bounded in number and bytes: each stream reads them at its own pace, and one that falls behind continues with a watch of its
+//! own.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,18 +19,18 @@ use crate::{
     watch::{Event, Target, Watch},
 };
 
-/// Events that a watch keeps.
+/// The number of events that a watch keeps.
 const KEPT: usize = 512;
-/// Bytes of the objects that a watch keeps.
+/// The total size of the objects that a watch keeps.
 const KEPT_BYTES: usize = 8 << 20;
-/// Ways to show one event that are kept with it.
+/// The number of renditions kept with an event.
 const RENDITIONS: usize = 4;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A change, as the cluster told it.
+/// A change, as received from the cluster.
 pub(crate) struct Change {
     /// ADDED, MODIFIED or DELETED.
     pub(crate) kind: &'static str,
@@ -42,7 +43,7 @@ impl Change {
         Self { kind, object, frames: Mutex::default() }
     }
 
-    /// The frame of this change in one rendition, made by the first stream that needs it.
+    /// Returns the frame of this change in one rendition, made by the first stream that needs it.
     pub(crate) fn frame(&self, rendition: &str, make: impl FnOnce() -> Result<Bytes>) -> Result<Bytes> {
         let mut frames = lock(&self.frames);
         if let Some((_, frame)) = frames.iter().find(|(known, _)| known == rendition) {
@@ -56,12 +57,12 @@ impl Change {
     }
 }
 
-/// What a stream is told.
+/// An event for a stream.
 pub(crate) enum Next {
     Changed(Arc<Change>),
-    /// Nothing else happened up to the version.
+    /// Nothing else happened up to this resourceVersion.
     Bookmark,
-    /// The cluster no longer knows what happened since.
+    /// The resourceVersion is too old: the cluster no longer has the events after it.
     Expired,
 }
 
@@ -74,9 +75,9 @@ struct Entry {
 
 /// The latest events of a watch.
 struct Recent {
-    /// The version after which every event is in `entries`, or was sent to streams that had joined.
+    /// The resourceVersion after which every event is in `entries`, or was sent to streams that had joined.
     complete_since: u64,
-    /// The number of the first entry.
+    /// The sequence number of the first entry.
     first: u64,
     entries: VecDeque<Entry>,
     bytes: usize,
@@ -103,10 +104,10 @@ impl Recent {
     }
 }
 
-/// A watch of the cluster that ends with its last stream.
+/// A watch of the cluster, closed with its last stream.
 struct SharedWatch {
     recent: Arc<Mutex<Recent>>,
-    /// The number that the next entry will have; closed when the watch has ended.
+    /// The sequence number of the next entry; the channel closes when the watch ends.
     next: signal::Receiver<u64>,
     task: AbortHandle,
 }
@@ -124,7 +125,7 @@ impl SharedWatch {
         let (sender, next) = signal::channel(0);
         let shared = Arc::clone(&recent);
         let task = tokio::spawn(async move {
-            // A watch that ends, for what reason ever, is gone on with by each stream itself, which is told the reason.
+            // However the watch ends, each stream continues with its own watch, which reports the reason.
             while let Ok(event) = watch.next().await {
                 let change = match event {
                     Event::Changed { kind, object } => Some(Arc::new(Change::new(kind, object))),
@@ -143,7 +144,7 @@ impl SharedWatch {
         Self { recent, next, task: task.abort_handle() }
     }
 
-    /// Joins after a version. None if events after it are no longer kept, or the watch has ended.
+    /// Joins after a resourceVersion. None if events after it are no longer kept, or the watch has ended.
     fn join(self: &Arc<Self>, from: u64) -> Option<Subscription> {
         let recent = lock(&self.recent);
         if from < recent.complete_since || self.next.has_changed().is_err() {
@@ -155,7 +156,7 @@ impl SharedWatch {
     }
 }
 
-/// A stream's place in a shared watch.
+/// A stream's position in a shared watch.
 struct Subscription {
     number: u64,
     version: u64,
@@ -164,9 +165,10 @@ struct Subscription {
 }
 
 impl Subscription {
-    /// The next event. None if the stream has fallen behind, or the watch has ended: a watch from its version goes on.
+    /// Returns the next event. None if the stream has fallen behind or the watch has ended: then continue with a watch from its
+    /// version.
     ///
-    /// May be dropped and called again.
+    /// Cancel safe.
     async fn next(&mut self) -> Option<Next> {
         loop {
             {
@@ -176,7 +178,7 @@ impl Subscription {
                 }
                 if let Some(entry) = recent.entry(self.number) {
                     self.number += 1;
-                    // A stream that listed later than the watch began has seen this already.
+                    // A stream that listed after the watch began has already seen this event.
                     if entry.version <= self.version {
                         continue;
                     }
@@ -201,14 +203,14 @@ struct Key {
     target: Target,
 }
 
-/// The watches that are open.
+/// The open watches.
 #[derive(Default)]
 pub(crate) struct SharedWatches(Mutex<HashMap<Key, Weak<SharedWatch>>>);
 
 impl SharedWatches {
-    /// Joins the watch of these objects after a version, or starts it.
+    /// Joins the watch of a target after a resourceVersion, and starts it if there is none.
     ///
-    /// None if the version is too old for it, or no number: then the caller watches alone.
+    /// None if the version is too old for the watch, or not a number: then the caller uses a watch of its own.
     fn join(&self, cluster: &Cluster, target: &Target, version: &str) -> Option<Subscription> {
         let from: u64 = version.parse().ok()?;
         let key = Key { credentials: cluster.credentials_hash(), target: target.clone() };
@@ -224,7 +226,7 @@ impl SharedWatches {
     }
 }
 
-/// A stream's changes: those of the shared watch, or of one of its own if it has fallen behind.
+/// A stream's changes: from the shared watch, or from its own watch if it has fallen behind.
 pub(crate) struct Changes {
     cluster: Cluster,
     target: Target,
@@ -237,7 +239,7 @@ enum Source {
 }
 
 impl Changes {
-    /// What happens after a version.
+    /// Starts with the changes after a resourceVersion.
     pub(crate) fn after(watches: &SharedWatches, cluster: &Cluster, target: Target, version: &str) -> Self {
         let from = match watches.join(cluster, &target, version) {
             Some(subscription) => Source::Shared(subscription),
@@ -246,7 +248,7 @@ impl Changes {
         Self { cluster: cluster.clone(), target, from }
     }
 
-    /// The version up to which everything has been told.
+    /// Returns the resourceVersion up to which all events have been returned.
     pub(crate) fn version(&self) -> String {
         match &self.from {
             Source::Shared(subscription) => subscription.version.to_string(),
@@ -254,7 +256,7 @@ impl Changes {
         }
     }
 
-    /// The next event. May be dropped and called again.
+    /// Returns the next event. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Next> {
         loop {
             match &mut self.from {

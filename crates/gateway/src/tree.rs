@@ -1,4 +1,4 @@
-//! What an object owns, down to pods, and what happened to all of it.
+//! The ownership tree of an object, down to pods, and the events of everything in it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,7 +22,7 @@ use crate::{
     watch::Target,
 };
 
-/// Built-in kinds that operators make; custom kinds are looked at all.
+/// Built-in kinds that operators create; custom kinds are always included.
 const MADE: [&str; 20] = [
     "deployments.apps",
     "statefulsets.apps",
@@ -45,18 +45,18 @@ const MADE: [&str; 20] = [
     "clusterroles.rbac.authorization.k8s.io",
     "clusterrolebindings.rbac.authorization.k8s.io",
 ];
-/// Kinds of which nothing but metadata is of interest, and whose content is none of a tree's business.
+/// Kinds listed with metadata only: a tree needs, and should read, none of their content.
 const METADATA_ONLY: [&str; 3] = ["configmaps", "secrets", "serviceaccounts"];
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-/// Lists that are under way at a time.
+/// The number of concurrent lists.
 const AT_ONCE: usize = 8;
-/// How deep a tree is shown.
+/// The maximum depth of a tree.
 const DEEPEST: usize = 16;
 
-/// An object of the tree, and its kind.
+/// An object of the tree, with its kind.
 type Found = (Arc<Kind>, Value);
 
-/// The name of an object, as a client follows it.
+/// Returns the reference by which a client addresses an object.
 pub(crate) fn reference(kind: Option<&Kind>, object: &Value) -> Value {
     let kind_name = kind.map(Kind::name);
     json!({
@@ -68,11 +68,11 @@ pub(crate) fn reference(kind: Option<&Kind>, object: &Value) -> Value {
     })
 }
 
-/// Everything that may belong to an object, by the UID of its owner, and the kinds that the caller may not list.
+/// The objects that may be in a tree, by their owner's UID, and the kinds that the caller may not list.
 struct Candidates {
     by_owner: HashMap<String, Vec<Found>>,
     denied: Vec<String>,
-    /// The addresses of the lists that were read, and their versions.
+    /// The paths of the lists that were read, with their resourceVersions.
     lists: Vec<(String, String)>,
 }
 
@@ -82,7 +82,7 @@ async fn candidates(ask: &Ask, root: &Value) -> Result<Candidates> {
     let is_candidate = |kind: &&Arc<Kind>| {
         (kind.custom || MADE.contains(&kind.name().as_str()) || is_kind_of(kind, root))
             && kind.has_verb("list")
-            // Objects in a namespace own nothing outside of it.
+            // Namespaced objects can only own objects of their own namespace.
             && (namespace.is_none() || kind.namespaced)
     };
     let kinds: Vec<Arc<Kind>> = catalog.iter().filter(is_candidate).cloned().collect();
@@ -112,7 +112,7 @@ async fn candidates(ask: &Ask, root: &Value) -> Result<Candidates> {
                 }
             }
             Err(problem) if problem.status == StatusCode::FORBIDDEN => candidates.denied.push(kind.name()),
-            // A kind that went in the meantime has no objects.
+            // A kind that was removed in the meantime has no objects.
             Err(problem) if problem.status == StatusCode::NOT_FOUND => {}
             Err(problem) => return Err(problem),
         }
@@ -132,7 +132,7 @@ fn uid(object: &Value) -> &str {
 
 fn node(kind: &Kind, object: &Value, candidates: &Candidates, above: &mut HashSet<String>) -> Value {
     let mut children = Vec::new();
-    // Owners in a circle end where it closes.
+    // A cycle of owners ends where it closes.
     if above.len() < DEEPEST && above.insert(uid(object).to_owned()) {
         for (kind, child) in candidates.by_owner.get(uid(object)).into_iter().flatten() {
             children.push(node(kind, child, candidates, above));
@@ -150,13 +150,13 @@ fn is_kind_of(kind: &Kind, object: &Value) -> bool {
     object["kind"] == kind.kind && object["apiVersion"] == kind.api_version()
 }
 
-/// The tree of an object, as the caller may see it.
+/// The tree of an object, limited to what the caller may see.
 pub(crate) struct Tree {
-    /// As `GET …/tree` answers.
+    /// The response of `GET …/tree`.
     pub(crate) document: Value,
-    /// Of the objects in it.
+    /// The UIDs of the objects in it.
     uids: HashSet<String>,
-    /// The addresses of the lists that it was made from, and their versions.
+    /// The paths of the lists that it was built from, with their resourceVersions.
     lists: Vec<(String, String)>,
 }
 
@@ -171,7 +171,7 @@ impl Tree {
         Ok(Self { document, uids, lists: candidates.lists })
     }
 
-    /// Watches all that may be in the tree, from where it was looked at. Only metadata is asked for: it tells that something changed.
+    /// Watches everything that may be in the tree, from the state it was built from. Metadata is enough to notice a change.
     pub(crate) fn watch(&self, ask: &Ask) -> TreeWatch {
         let changes = self.lists.iter().map(|(path, version)| {
             let target = Target::metadata(path.as_str());
@@ -181,7 +181,7 @@ impl Tree {
         TreeWatch(stream::select_all(changes))
     }
 
-    /// Whether an object that changed is in the tree, or owned by one that is.
+    /// Whether a changed object is in the tree, or owned by one that is.
     pub(crate) fn concerns(&self, change: &Change) -> bool {
         let owners = change.object.pointer("/metadata/ownerReferences").map(list).unwrap_or_default();
         let owners = owners.iter().filter_map(|owner| owner["uid"].as_str());
@@ -196,11 +196,11 @@ fn collect_uids(node: &Value, uids: &mut HashSet<String>) {
     }
 }
 
-/// Changes of objects that may be in a tree.
+/// Changes to objects that may be in a tree.
 pub(crate) struct TreeWatch(SelectAll<BoxStream<'static, Option<Arc<Change>>>>);
 
 impl TreeWatch {
-    /// The next change, None if changes of some kind are not told any more. May be dropped and called again.
+    /// Returns the next change; None if one of the watches has ended. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Arc<Change>> {
         match self.0.next().await {
             Some(change) => change,
@@ -209,7 +209,7 @@ impl TreeWatch {
     }
 }
 
-/// The next change of one kind. A watch that ends is told once.
+/// Returns the next change of one kind. The end of the watch is reported once.
 async fn next_change(changes: Option<Changes>) -> Option<(Option<Arc<Change>>, Option<Changes>)> {
     let mut changes = changes?;
     loop {
@@ -232,7 +232,7 @@ pub(crate) async fn get(
     Ok(answer::json(StatusCode::OK, &Tree::look(ask, kind, namespace, name).await?.document))
 }
 
-/// The objects that belong to one, at any depth, without it.
+/// Returns the dependents of an object, at any depth, without the object.
 pub(crate) async fn below(ask: &Ask, root: &Value) -> Result<Vec<Found>> {
     let candidates = candidates(ask, root).await?;
     let mut found: Vec<Found> = Vec::new();
@@ -249,7 +249,7 @@ pub(crate) async fn below(ask: &Ask, root: &Value) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// The names of the objects that would go with an object.
+/// Returns references to the objects that would be garbage collected with an object.
 pub(crate) async fn owned(ask: &Ask, root: &Value) -> Result<Vec<Value>> {
     if root.is_null() {
         return Ok(Vec::new());
@@ -274,7 +274,7 @@ pub(crate) async fn events(
         }
     }
     let events = ask.shared.kinds.find("events", None).await?;
-    // Events about cluster-scoped objects are in the namespace default.
+    // Events about cluster-scoped objects are in the namespace `default`.
     let path = events.path(Some(namespace_of(&root).unwrap_or("default")), None);
     let path = match of.len() {
         1 => format!(
@@ -316,7 +316,7 @@ fn shown_event(event: &Value, of: &HashMap<String, Value>) -> Option<Value> {
     }))
 }
 
-/// The pods of an object's tree, or the object itself if it is one.
+/// Returns the pods of an object's tree, or the object itself if it is a pod.
 pub(crate) async fn pods(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Vec<Value>> {
     let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     if kind.name() == "pods" {

@@ -1,4 +1,4 @@
-//! Watches of the cluster, which go on where they were when a connection ends.
+//! Watches of the cluster, which resume when a connection ends.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::{
     upstream::{Cluster, Lines, encode},
 };
 
-/// How long the cluster keeps one watch open: with the next one it looks again at what the caller may do.
+/// The lifetime of one watch request: opening the next one authorizes the caller again.
 const SECONDS: u32 = 300;
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Watches that get no more of an object than its metadata.
+/// The media type of a metadata-only watch.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// What is watched.
+/// The objects that are watched.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     path: String,
@@ -27,18 +27,18 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// What a list's address names, `selectors` being parts of its query, each after an `&`.
+    /// Creates a target from a list's path; `selectors` are query parameters, each preceded by `&`.
     pub(crate) fn new(path: impl Into<String>, selectors: impl Into<String>) -> Self {
         Self { path: path.into(), selectors: selectors.into(), accept: "*/*" }
     }
 
-    /// Their metadata alone.
+    /// Creates a target that returns metadata only.
     pub(crate) fn metadata(path: impl Into<String>) -> Self {
         Self { accept: METADATA, ..Self::new(path, "") }
     }
 }
 
-/// What a watch tells.
+/// An event of a watch.
 pub(crate) enum Event {
     Changed {
         /// ADDED, MODIFIED or DELETED.
@@ -47,14 +47,14 @@ pub(crate) enum Event {
     },
     /// Nothing happened up to [`Watch::version`].
     Bookmark,
-    /// The cluster no longer knows what happened since.
+    /// The resourceVersion is too old: the cluster no longer has the events after it (410 Gone).
     Expired,
 }
 
 /// A watch of a kind's objects.
 pub(crate) struct Watch {
     cluster: Cluster,
-    /// With the selectors, without the version.
+    /// Includes the selectors, but not the resourceVersion.
     path: String,
     accept: &'static str,
     version: String,
@@ -63,7 +63,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches what happens after a version.
+    /// Watches from a resourceVersion.
     pub(crate) fn new(cluster: &Cluster, target: &Target, version: &str) -> Self {
         let Target { path, selectors, accept } = target;
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={SECONDS}{selectors}");
@@ -82,12 +82,12 @@ impl Watch {
         Self::new(cluster, &Target::new(kind.path(namespace, None), selector), version)
     }
 
-    /// The version up to which everything has been told.
+    /// Returns the resourceVersion up to which all events have been returned.
     pub(crate) fn version(&self) -> &str {
         &self.version
     }
 
-    /// The size of the last event, as the cluster sent it.
+    /// Returns the size of the last event on the wire.
     pub(crate) fn line_bytes(&self) -> usize {
         self.line_bytes
     }
@@ -98,7 +98,7 @@ impl Watch {
         Ok(())
     }
 
-    /// The next event. May be dropped and called again.
+    /// Returns the next event. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Event> {
         loop {
             let Some(lines) = &mut self.lines else {

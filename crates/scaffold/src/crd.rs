@@ -1,11 +1,11 @@
-//! Definitions of kinds that the project's files describe, and not its code.
+//! Definitions of kinds that are not generated from the project's code.
 
 use serde_json::{Value, json};
 
 use crate::project::Resource;
 use crate::schema::open_object;
 
-/// The definition of a kind, with a schema for its spec and the columns that kubectl prints.
+/// Returns the definition of a kind, with a schema for its spec and printer columns.
 pub(crate) fn definition(resource: &Resource, namespaced: bool, spec: Value, columns: Value) -> Value {
     let Resource { group, version, kind, plural, .. } = resource;
     let singular = kind.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Projects whose operator keeps releases of charts.
+//! Projects of Helm operators, which manage releases of charts.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::project::{Project, Resource};
 use crate::templates::{Template, render, template};
 use crate::{crd, files, role, sample, schema};
 
-/// The files of a project beside config/.
+/// The files of a project outside config/.
 pub(crate) const FILES: &[(&str, Template)] = &[
     (".gitignore", template!("helm/gitignore")),
     ("Dockerfile", template!("helm/Dockerfile")),
@@ -21,7 +21,7 @@ pub(crate) const FILES: &[(&str, Template)] = &[
     ("watches.yaml", template!("helm/watches.yaml")),
 ];
 
-/// The chart that a kind begins with if it is given none.
+/// The starter chart of a kind without a chart of its own.
 const STARTER: &[(&str, Template)] = &[
     (".helmignore", template!("starter-chart/helmignore")),
     ("Chart.yaml", template!("starter-chart/Chart.yaml")),
@@ -68,7 +68,7 @@ pub(crate) fn create_api(
     Ok(())
 }
 
-/// The definition, a sample, and roles for the people who use the kind.
+/// Writes the definition, a sample, and the editor and viewer roles of a kind.
 fn write_resource(
     root: &Path,
     plan: &mut Plan,
@@ -86,7 +86,7 @@ fn write_resource(
     write_user_roles(root, plan, project, resource)
 }
 
-/// The definition of a kind, with the schema of its chart's values.
+/// Writes the definition of a kind, with a schema derived from its chart's values.
 pub(crate) fn write_definition(
     root: &Path,
     plan: &mut Plan,
@@ -104,7 +104,7 @@ pub(crate) fn write_definition(
     write_crd(root, plan, resource, &definition, existing)
 }
 
-/// A definition in its file, listed among those that are installed.
+/// Writes a definition and lists it in config/crd's kustomization.
 pub(crate) fn write_crd(
     root: &Path,
     plan: &mut Plan,
@@ -117,7 +117,7 @@ pub(crate) fn write_crd(
     list(root, plan, "config/crd/kustomization.yaml", &format!("bases/{crd_file}"), "crdkustomizeresource")
 }
 
-/// The roles for the people who use a kind.
+/// Writes the roles for the users of a kind.
 pub(crate) fn write_user_roles(
     root: &Path,
     plan: &mut Plan,
@@ -146,7 +146,7 @@ pub(crate) fn write_user_roles(
     Ok(())
 }
 
-/// Lists a file in a kustomization, once.
+/// Lists a file in a kustomization, unless it is listed already.
 pub(crate) fn list(root: &Path, plan: &mut Plan, kustomization: &str, file: &str, mark: &str) -> Result<()> {
     let text = plan.text(root, kustomization)?.unwrap_or_default();
     let line = format!("- {file}");
@@ -156,7 +156,7 @@ pub(crate) fn list(root: &Path, plan: &mut Plan, kustomization: &str, file: &str
     plan.insert(root, kustomization, mark, &line)
 }
 
-/// Adds the kind to watches.yaml with what is run for its objects, unless it is watched already.
+/// Adds the kind to watches.yaml with the settings in `run`, unless it is watched already.
 pub(crate) fn watch(root: &Path, plan: &mut Plan, resource: &Resource, run: &str) -> Result<()> {
     const WATCHES: &str = "watches.yaml";
     let text = plan.text(root, WATCHES)?.unwrap_or_default();
@@ -175,7 +175,7 @@ pub(crate) fn watch(root: &Path, plan: &mut Plan, resource: &Resource, run: &str
     plan.insert(root, WATCHES, "watch", &entry)
 }
 
-/// Adds what the operator needs for the kind to its role.
+/// Adds the permissions that the operator needs for the kind to its role.
 pub(crate) fn write_rules(
     root: &Path,
     plan: &mut Plan,
@@ -197,12 +197,14 @@ pub(crate) fn write_rules(
     )
 }
 
-/// Whether the role has rules of a kind.
+/// Whether the role has rules for a kind.
 fn has_rules(root: &Path, plan: &Plan, resource: &Resource) -> Result<bool> {
     Ok(plan.text(root, RULES)?.is_some_and(|text| text.contains(&heading(resource))))
 }
 
-/// Adds what the operator needs for a kind to its roles. Rules of the kind that are there already stay, unless `force` is set.
+/// Adds the permissions that the operator needs for a kind to its roles.
+///
+/// Existing rules of the kind are left unchanged unless `force` is set.
 pub(crate) fn put_needs(
     root: &Path,
     plan: &mut Plan,
@@ -232,12 +234,12 @@ pub(crate) fn put_needs(
     put_rules(root, plan, CLUSTER_RULES, &heading, &outside.rules())
 }
 
-/// What the rules of a kind begin with in a role.
+/// Returns the comment that precedes the rules of a kind in a role.
 pub(crate) fn heading(resource: &Resource) -> String {
     format!("## Rules for {}/{}, Kind: {}\n", resource.group, resource.version, resource.kind)
 }
 
-/// Puts rules under their heading: in the place of those that are there, or before the mark.
+/// Writes rules under their heading: replaces existing ones, or inserts them before the marker.
 fn put_rules(root: &Path, plan: &mut Plan, path: &str, heading: &str, rules: &[Value]) -> Result<()> {
     let rules = yaml(&json!(rules))?;
     let text = plan.text(root, path)?.unwrap_or_default();
@@ -252,7 +254,7 @@ fn put_rules(root: &Path, plan: &mut Plan, path: &str, heading: &str, rules: &[V
     plan.edit(root, path, |_| Some(replaced))
 }
 
-/// The chart that the project has for a kind already, or else a small one to start from.
+/// Returns the project's existing chart for a kind, or the starter chart.
 fn existing_or_starter(root: &Path, options: &ApiOptions, resource: &Resource) -> Result<Chart> {
     let name = resource.kind.to_ascii_lowercase();
     let path = root.join("helm-charts").join(&name);
@@ -275,7 +277,7 @@ fn existing_or_starter(root: &Path, options: &ApiOptions, resource: &Resource) -
     Ok(Chart::from_files(files)?)
 }
 
-/// An image's name and its tag.
+/// Splits an image into its name and tag.
 fn split_image(image: &str) -> Result<(&str, &str)> {
     let refused =
         |reason: &str| Error::Name { flag: "--image", value: image.to_owned(), reason: reason.to_owned() };

@@ -1,4 +1,4 @@
-//! The files of a project that its scaffold alone decides on, filled in with what PROJECT says.
+//! The files of a project that are generated from PROJECT alone.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::project::{Plugin, Project};
 use crate::templates::{Template, render, template};
 use crate::{ansible, helm, rust};
 
-/// The operator's role, whose rules are those of the project's kinds.
+/// The operator's role, with the rules of the project's kinds.
 pub(crate) const ROLE: &str = "config/rbac/role.yaml";
 
-/// The files under config/ of projects that are deployed as kubebuilder's are.
+/// The files under config/ of projects with kubebuilder's deployment layout.
 const CONFIG: &[(&str, Template)] = &[
     ("config/crd/kustomization.yaml", template!("config/crd/kustomization.yaml")),
     ("config/default/kustomization.yaml", template!("config/default/kustomization.yaml")),
@@ -44,8 +44,9 @@ const CONFIG: &[(&str, Template)] = &[
     ("config/scorecard/patches/olm.config.yaml", template!("config/scorecard/patches/olm.config.yaml")),
 ];
 
-/// Paths and texts of the project's files. What was made for a kind is not among them: its code, definition, sample and the roles of
-/// its users are the project's own from the day on which they are made.
+/// Returns paths and contents of the project's generated files, except those of its kinds.
+///
+/// A kind's code, definition, sample and user roles belong to the project once they are created.
 pub(crate) fn files(project: &Project) -> Result<Vec<(String, String)>> {
     let mut values = values(project);
     let templates: Vec<&(&str, Template)> = match project.plugin()? {
@@ -66,7 +67,7 @@ pub(crate) fn files(project: &Project) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// What templates of a project are filled in with.
+/// Returns the values for a project's templates.
 pub(crate) fn values(project: &Project) -> Value {
     json!({
         "ProjectName": project.name(),

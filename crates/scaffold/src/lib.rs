@@ -1,9 +1,9 @@
-//! Operator projects: templates of them, definitions and roles from charts, and what commands change in a project.
+//! Scaffolds operator projects, and generates their definitions, roles, bundles and charts.
 //!
-//! [`init`] makes a project, [`create_api`] adds a kind to it, [`create_webhook`] webhooks for one, and [`edit`] changes how
-//! it works. [`update`] merges a newer scaffold into it. [`generate_crds`] and [`generate_rbac`] write anew what follows from charts, [`kustomize`] renders a project's
-//! manifests, and [`generate_chart`] makes a chart of them. The layout, the names and the
-//! PROJECT file are those of operator-sdk and kubebuilder.
+//! [`init`] creates a project, [`create_api`] adds a kind to it, [`create_webhook`] adds webhooks for a kind, and [`edit`]
+//! changes the project's configuration. [`update`] merges a newer scaffold into it. [`generate_crds`] and [`generate_rbac`]
+//! regenerate definitions and rules from charts, [`kustomize`] renders a project's manifests, and [`generate_chart`] packages
+//! them as a chart. The layout, the names and the PROJECT file are those of operator-sdk and kubebuilder.
 //!
 //! ```
 //! use steersman_chart::{Chart, File};
@@ -28,10 +28,10 @@
 //! # }
 //! ```
 //!
-//! **Invariant:** all changes of a command are decided on before the first is made, and a file that a person has changed
-//! stays as it is unless the command is told to replace it.
+//! **Invariant:** all changes of a command are planned before the first is made, and a file that was edited by hand is
+//! left unchanged unless the command is run with `force`.
 //!
-//! **Invariant:** nothing is run here, neither programs nor operators, and nothing is fetched.
+//! **Invariant:** this crate runs no programs or operators, and fetches nothing.
 
 mod ansible;
 mod api;

@@ -1,4 +1,4 @@
-//! Names: which are valid, and which follow from others.
+//! Validates and derives names.
 
 use steersman_formats::names;
 
@@ -8,7 +8,7 @@ fn refused(flag: &'static str, value: &str, reason: impl Into<String>) -> Error 
     Error::Name { flag, value: value.to_owned(), reason: reason.into() }
 }
 
-/// Checks a project's name: it becomes the prefix of its objects' names and part of its namespace's.
+/// Checks a project's name, which becomes the prefix of its objects' names and of its namespace.
 pub(crate) fn check_project_name(name: &str) -> Result<()> {
     // The namespace is `<name>-system`, and a label has 63 characters.
     if name.len() > 56 {
@@ -17,12 +17,12 @@ pub(crate) fn check_project_name(name: &str) -> Result<()> {
     first(names::label(name)).map_or(Ok(()), |reason| Err(refused("--project-name", name, reason)))
 }
 
-/// Checks the domain that a project's API groups end with.
+/// Checks a project's domain, the suffix of its API groups.
 pub(crate) fn check_domain(domain: &str) -> Result<()> {
     first(names::subdomain(domain)).map_or(Ok(()), |reason| Err(refused("--domain", domain, reason)))
 }
 
-/// Checks an API group's first part.
+/// Checks an API group without its domain.
 pub(crate) fn check_group(group: &str) -> Result<()> {
     first(names::subdomain(group)).map_or(Ok(()), |reason| Err(refused("--group", group, reason)))
 }
@@ -58,7 +58,7 @@ pub(crate) fn check_version(version: &str) -> Result<()> {
     Err(refused("--version", version, "must be a version such as v1, v1beta1 or v1alpha1"))
 }
 
-/// Checks a kind: a word in camel case.
+/// Checks a kind: a word in PascalCase.
 pub(crate) fn check_kind(kind: &str) -> Result<()> {
     if !kind.starts_with(|c: char| c.is_ascii_uppercase()) {
         return Err(refused("--kind", kind, "must start with an upper case letter, such as Memcached"));
@@ -74,7 +74,7 @@ pub(crate) fn check_plural(plural: &str) -> Result<()> {
     first(names::label_1035(plural)).map_or(Ok(()), |reason| Err(refused("--plural", plural, reason)))
 }
 
-/// What follows a number of one or two digits.
+/// Strips a leading number of one or two digits.
 fn number(text: &str) -> Option<&str> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let is_number = (1..=2).contains(&digits) && !text.starts_with('0');
@@ -85,7 +85,7 @@ fn first(reasons: Vec<String>) -> Option<String> {
     reasons.into_iter().next()
 }
 
-/// The kind that a chart's name makes, as operator-sdk derives it: `kube-web_shop` is `KubeWebShop`.
+/// Derives a kind from a chart's name as operator-sdk does: `kube-web_shop` becomes `KubeWebShop`.
 pub(crate) fn kind_of_chart(name: &str) -> String {
     let mut kind = String::with_capacity(name.len());
     let mut is_start = true;
@@ -100,7 +100,7 @@ pub(crate) fn kind_of_chart(name: &str) -> String {
     kind
 }
 
-/// The plural of a kind in lower case, as English forms it.
+/// Returns the English plural of a kind, in lower case.
 pub(crate) fn plural_of(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
     let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));
@@ -116,7 +116,7 @@ pub(crate) fn plural_of(kind: &str) -> String {
     format!("{word}s")
 }
 
-/// The resource that serves a kind, guessed as Kubernetes' `meta.UnsafeGuessKindToResource` does.
+/// Guesses the resource of a kind as Kubernetes' `meta.UnsafeGuessKindToResource` does.
 pub(crate) fn guess_resource(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
     match word.bytes().last() {
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// The guess is right for every kind that Kubernetes itself has.
+    /// The guess is right for every built-in kind.
     #[test]
     fn resources_of_built_in_kinds_are_guessed() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../kinds/data/resources.json");

@@ -1,4 +1,4 @@
-//! A chart of an operator itself, made of a project's manifests.
+//! Packages an operator as a Helm chart, from a project's manifests.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use crate::files::{Existing, Plan, Written};
 use crate::helm::yaml;
 use crate::project::Project;
 
-/// How the chart of an operator is made.
+/// The options of an operator's chart.
 #[derive(Clone, Debug)]
 pub struct ChartOptions {
     /// The chart's version. Default: `0.1.0`.
     pub version: String,
-    /// The version of the operator, which is its image's tag unless the values say another. Default: `latest`.
+    /// The operator's version and default image tag. Default: `latest`.
     pub app_version: String,
     /// The directory of the chart, within the project. Default: `dist/chart`.
     pub directory: String,
-    /// Whether values.yaml is replaced if it was edited. Default: no.
+    /// Whether to replace values.yaml if it was edited. Default: no.
     pub force: bool,
 }
 
@@ -33,7 +33,7 @@ impl Default for ChartOptions {
     }
 }
 
-/// What the chart's templates fill in. Until manifests are text, a word that YAML writes without quotes stands for it.
+/// A template action of the chart. Before serialization, a plain YAML scalar is its placeholder.
 #[derive(Clone, Copy)]
 enum Action {
     Namespace,
@@ -75,11 +75,13 @@ impl Action {
     }
 }
 
-/// Makes a chart of a project's manifests, with which Helm installs the operator. The objects are those that
-/// [`kustomize`](crate::kustomize()) renders. They go into the release's namespace, with image, replicas, resources and definitions as the values say.
+/// Generates a chart that installs the operator, from a project's manifests.
+///
+/// The objects are those that [`kustomize`](crate::kustomize()) renders. They are installed into the release's namespace,
+/// with image, replicas, resources and definitions configured by the values.
 ///
 /// # Errors
-/// Fails if there is no project, no deployment among the objects, or a file cannot be written.
+/// Fails if there is no project, the objects include no Deployment, or a file cannot be written.
 pub fn generate_chart(root: &Path, objects: &[Value], options: &ChartOptions) -> Result<Vec<Written>> {
     let project = Project::load(root)?;
     let name = project.name();
@@ -107,7 +109,7 @@ pub fn generate_chart(root: &Path, objects: &[Value], options: &ChartOptions) ->
     for object in objects {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let kind = text("/kind");
-        // Helm makes the release's namespace, or an administrator does.
+        // The release's namespace is created by Helm or an administrator.
         if kind == "Namespace" && text("/metadata/name") == namespace {
             continue;
         }
@@ -138,7 +140,7 @@ pub fn generate_chart(root: &Path, objects: &[Value], options: &ChartOptions) ->
     plan.write(root)
 }
 
-/// The values, with what the manifests have.
+/// Returns values.yaml, with the manifests' settings as defaults.
 fn values(deployment: &Value) -> Result<String> {
     let container = deployment.pointer("/spec/template/spec/containers/0").cloned().unwrap_or_default();
     let image = container["image"].as_str().unwrap_or_default();
@@ -172,7 +174,7 @@ fn values(deployment: &Value) -> Result<String> {
     Ok(parts.join("\n"))
 }
 
-/// Lets the values say what differs from cluster to cluster.
+/// Replaces the settings that differ between clusters by template actions.
 fn fill_in(deployment: &mut Value) {
     let fields = [
         ("/spec/template/spec/containers/0", "image", Action::Image),
@@ -190,7 +192,7 @@ fn fill_in(deployment: &mut Value) {
     }
 }
 
-/// Puts the release's namespace wherever the project's stands.
+/// Replaces the project's namespace by the release's.
 fn replace_namespace(value: &mut Value, namespace: &str) {
     match value {
         Value::String(text) if text == namespace => *text = Action::Namespace.word().into(),
@@ -204,13 +206,13 @@ fn replace_in(fields: &mut Map<String, Value>, namespace: &str) {
     fields.values_mut().for_each(|value| replace_namespace(value, namespace));
 }
 
-/// A manifest as a template: what looks like an action in it is none.
+/// Converts a manifest to a template, with literal braces escaped and placeholders replaced by actions.
 fn template_text(text: &str) -> String {
     let escaped = text.replace("{{", "{{ \"{{\" }}");
     ACTIONS.iter().fold(escaped, |text, (_, word, action)| text.replace(word, &format!("{{{{ {action} }}}}")))
 }
 
-/// A definition as a part of the release that the values switch off, or let stay.
+/// Converts a definition to a template that values can disable, or keep on uninstall.
 fn definition_text(text: &str) -> String {
     let keep = "    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n";
     let text = if text.contains("\n  annotations:\n") {

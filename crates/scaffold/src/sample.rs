@@ -1,4 +1,4 @@
-//! Samples: an object of a kind, with a chart's own values for its spec.
+//! Samples: objects with a chart's default values as their spec.
 
 use serde_json::{Value, json};
 use steersman_chart::Chart;
@@ -6,7 +6,7 @@ use steersman_chart::Chart;
 use crate::project::Resource;
 use crate::schema::chart_values;
 
-/// A sample whose spec are the chart's values, as values.yaml writes them: with its comments and in its order.
+/// Returns a sample with the chart's values as its spec, in values.yaml's order and with its comments.
 pub(crate) fn of_chart(chart: &Chart, resource: &Resource, project: &str, namespaced: bool) -> String {
     let Resource { group, version, kind, .. } = resource;
     let name = format!("{}-sample", kind.to_ascii_lowercase());
@@ -25,11 +25,11 @@ pub(crate) fn of_chart(chart: &Chart, resource: &Resource, project: &str, namesp
     let text = String::from_utf8_lossy(chart.file("values.yaml").unwrap_or_default());
     let written = format!("{head}spec:\n  {from}{}", indented(&text));
     let read = steersman_yaml::from_str(&written).ok();
-    // Compared as Helm reads numbers.
+    // Compared after reading numbers as Helm does.
     if read.and_then(|read| read.get("spec").map(as_helm_reads)) == Some(values.clone()) {
         return written;
     }
-    // Not every file can be moved to the right: those with several documents, for one.
+    // Not every file can be indented, for example one with several documents.
     let spec = steersman_yaml::to_string(&json!({ "spec": values })).unwrap_or_default();
     format!("{head}{from}{spec}")
 }

@@ -1,4 +1,4 @@
-//! The files under templates/, which are part of the program, and how they are filled in.
+//! The embedded files under templates/, and their rendering.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use steersman_gotemplate::{Funcs, MissingKey, Set, Value};
 
 use crate::error::{Error, Result};
 
-/// A file under templates/: its name there, and its text.
+/// A file under templates/: its relative path and its content.
 pub(crate) type Template = (&'static str, &'static str);
 
 /// A template by its path under templates/.
@@ -18,7 +18,7 @@ macro_rules! template {
 }
 pub(crate) use template;
 
-/// Fills a template in. A key that the values lack is an error.
+/// Renders a template. A key missing from the values is an error.
 pub(crate) fn render(template: Template, values: &Json) -> Result<String> {
     let (name, text) = template;
     let failed = |reason: String| Error::Template { name: name.to_owned(), reason };

@@ -1,4 +1,4 @@
-//! Objects of a cluster, as JSON: what is read is compared as it came.
+//! Access to a cluster's objects as untyped JSON, so that they are compared exactly as received.
 
 use futures_util::Stream;
 use kube::Client;
@@ -9,7 +9,7 @@ use kube::core::{Request, WatchEvent};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-/// What names must not have in a path, and a test may write all the same.
+/// Characters to percent-encode in a path segment: a test may use names that are not valid.
 const PATH_SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
@@ -26,13 +26,13 @@ pub(crate) struct Resource {
     namespaced: bool,
 }
 
-/// What an object is called.
+/// The resource, namespace and name that identify an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) resource: Resource,
-    /// Empty for objects that are in no namespace.
+    /// Empty for cluster-scoped objects.
     pub(crate) namespace: String,
-    /// Empty for all.
+    /// Empty for all objects of the resource.
     pub(crate) name: String,
 }
 
@@ -51,12 +51,12 @@ impl Place {
         }
     }
 
-    /// The name as a segment of a path.
+    /// The name as a path segment.
     fn segment(&self) -> String {
         utf8_percent_encode(&self.name, PATH_SEGMENT).to_string()
     }
 
-    /// A namespace.
+    /// The place of a namespace object.
     pub(crate) fn namespace(name: &str) -> Self {
         let resource = ApiResource {
             group: String::new(),
@@ -69,13 +69,13 @@ impl Place {
         Self { resource, namespace: String::new(), name: name.to_owned() }
     }
 
-    /// An object of the same kind.
+    /// The place of an object of the same kind.
     pub(crate) fn of(&self, object: &Value) -> Self {
         let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
         Self { resource: self.resource.clone(), namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// The object with the namespace that it is in, if it says none.
+    /// Returns the object with its namespace filled in, if it has none.
     pub(crate) fn placed(&self, object: &Value) -> Value {
         let mut object = object.clone();
         if !self.namespace.is_empty() {
@@ -87,7 +87,7 @@ impl Place {
         object
     }
 
-    /// `Kind:namespace/name`, as kuttl names objects.
+    /// `Kind:namespace/name`, as kuttl identifies objects.
     pub(crate) fn id(&self) -> String {
         format!("{}:{}/{}", self.resource.resource.kind, self.namespace, self.name)
     }
@@ -98,7 +98,7 @@ impl Place {
 }
 
 impl Resource {
-    /// Where an object is: in its own namespace, else in the other one if the kind has namespaces.
+    /// Returns an object's place: in its own namespace, else in `otherwise` if the kind is namespaced.
     pub(crate) fn place(self, own: &str, otherwise: &str, name: &str) -> Place {
         let namespace = match own {
             "" if self.namespaced => otherwise,
@@ -108,12 +108,12 @@ impl Resource {
     }
 }
 
-/// Whether the cluster says that something is not there.
+/// Whether the error is 404 Not Found.
 pub(crate) fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// What the cluster says, without the names of client types around it.
+/// Returns the API server's message, without the client's wrapping.
 pub(crate) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -121,12 +121,12 @@ pub(crate) fn said(error: &kube::Error) -> String {
     }
 }
 
-/// A field of text; empty if it is missing or no text.
+/// Returns a string field; empty if it is missing or not a string.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The labels of an object, as a selector; empty if they are missing or not all text.
+/// Returns an object's labels as a selector; empty if they are missing or not all strings.
 pub(crate) fn label_selector(object: &Value) -> String {
     let Some(labels) = object.pointer("/metadata/labels").and_then(Value::as_object) else {
         return String::new();
@@ -137,7 +137,7 @@ pub(crate) fn label_selector(object: &Value) -> String {
 }
 
 impl Cluster {
-    /// The resource of a kind, asked anew: definitions come and go during tests.
+    /// Looks up the resource of a kind, without a cache: tests create and delete definitions.
     pub(crate) async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, String> {
         let unknown =
             |why: &str| format!("retrieving API resource for {api_version}, Kind={kind} failed: {why}");
@@ -161,7 +161,7 @@ impl Cluster {
         Ok(Resource { resource, namespaced: found.namespaced })
     }
 
-    /// Where an object is: in its own namespace, else in the given one if its kind has namespaces.
+    /// Returns an object's place: in its own namespace, else in the given one if its kind is namespaced.
     pub(crate) async fn place(&self, object: &Value, namespace: &str) -> Result<Place, String> {
         let resource = self.resource(text(object, "/apiVersion"), text(object, "/kind")).await?;
         Ok(resource.place(text(object, "/metadata/namespace"), namespace, text(object, "/metadata/name")))
@@ -175,7 +175,7 @@ impl Cluster {
         self.client.request(request).await
     }
 
-    /// The objects in the place's namespace, or in all if it has none.
+    /// Lists objects in the place's namespace, or in all namespaces if it has none.
     pub(crate) async fn list(&self, place: &Place, labels: &str, fields: &str) -> kube::Result<Vec<Value>> {
         let mut params = ListParams::default();
         if !labels.is_empty() {
@@ -191,7 +191,7 @@ impl Cluster {
             _ => Vec::new(),
         };
         let typed = |mut item: Value| {
-            // The items of a list do not say what they are.
+            // The items of a list have no apiVersion and kind.
             item["apiVersion"] = place.resource.resource.api_version.as_str().into();
             item["kind"] = place.resource.resource.kind.as_str().into();
             item
@@ -218,7 +218,7 @@ impl Cluster {
         self.delete_with(place, &DeleteParams::default()).await
     }
 
-    /// Deletes without grace.
+    /// Deletes with a grace period of zero.
     pub(crate) async fn kill(&self, place: &Place) -> kube::Result<()> {
         self.delete_with(place, &DeleteParams::default().grace_period(0)).await
     }
@@ -228,7 +228,7 @@ impl Cluster {
         self.client.request::<Value>(request).await.map(|_| ())
     }
 
-    /// The events of a place from now on; existing objects come first.
+    /// Watches a place, beginning with synthetic events for the existing objects.
     pub(crate) async fn watch(
         &self,
         place: &Place,
@@ -242,7 +242,7 @@ impl Cluster {
     }
 }
 
-/// What became of an object that was applied.
+/// Whether an apply created or updated the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
     Created,
@@ -250,7 +250,7 @@ pub(crate) enum Applied {
 }
 
 impl Cluster {
-    /// Creates an object, or merges it into the one that is there. Conflicts are tried again.
+    /// Creates an object, or merge-patches it into the existing one. Retries on conflicts.
     pub(crate) async fn apply(&self, place: &Place, object: &Value) -> Result<Applied, String> {
         if place.name.is_empty() {
             return Err("failed to check object's existence: resource name may not be empty".into());
@@ -269,7 +269,7 @@ impl Cluster {
             };
             match attempt {
                 Ok(applied) => return Ok(applied),
-                // It was changed, created or deleted in between; admission says otherwise with other reasons.
+                // It was changed or created in between: retry. Admission denies with other reasons.
                 Err(kube::Error::Api(status))
                     if matches!(status.reason.as_str(), "Conflict" | "AlreadyExists") => {}
                 Err(error) => return Err(said(&error)),

@@ -1,9 +1,9 @@
-//! Why tests cannot be loaded or run.
+//! Errors of loading and running tests.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// A file of a test that cannot be used.
+/// A test file that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {message}", path.display())]
 pub struct LoadError {
@@ -19,14 +19,14 @@ impl LoadError {
     }
 }
 
-/// Why a run could not begin.
+/// The reason that a run could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or directory cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The pattern that chooses test cases is not a regular expression.
+    /// The pattern that selects test cases is not a valid regular expression.
     #[error("--test {pattern}: {message}")]
     Filter {
         /// The pattern.
@@ -42,7 +42,7 @@ pub enum Error {
     Install {
         /// The file that it is in.
         path: PathBuf,
-        /// What the cluster says.
+        /// The API server's message.
         message: String,
     },
     /// A command of the suite failed.

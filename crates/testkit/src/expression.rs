@@ -5,7 +5,7 @@ use steersman_cel::{Environment, Program, Type, Value};
 
 use crate::types::{Assertion, TestAssert};
 
-/// Most steps that an expression may take.
+/// Cost limit of an expression.
 const COST_LIMIT: u64 = 100_000_000;
 
 /// The expressions of an assertion, compiled.
@@ -39,7 +39,7 @@ impl Expressions {
         Ok(Self { any: compile(&assert.assert_any)?, all: compile(&assert.assert_all)? })
     }
 
-    /// What is not as asserted.
+    /// Evaluates the expressions and returns the failures.
     pub(crate) fn check(&self, variables: &[(String, Json)]) -> Vec<String> {
         let variables: Vec<(&str, Value)> =
             variables.iter().map(|(name, object)| (name.as_str(), value(object))).collect();

@@ -1,4 +1,4 @@
-//! A report of a run as one page of HTML, for people.
+//! A run's report as a single HTML page.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,7 +14,7 @@ h1{font-size:1.25rem}details,.case{border-top:1px solid var(--line);padding:.5re
 table{border-collapse:collapse;margin:.25rem 0 .25rem 1rem}td{padding:.125rem 1rem .125rem 0;vertical-align:top}\
 pre{margin:.25rem 0 .25rem 1rem;white-space:pre-wrap;font:12px/1.5 ui-monospace,monospace}";
 
-/// Writes the outcome of a run as a page that needs nothing else.
+/// Renders the outcome of a run as a self-contained page.
 #[must_use]
 pub fn html_report(outcome: &Outcome) -> String {
     let total = outcome.cases().count();

@@ -1,8 +1,8 @@
 //! Declarative tests of operators: suites in kuttl's file format, on any cluster.
 //!
-//! A suite is a directory; each directory in it is a test case with its own namespace, and the files with one number are a step:
-//! objects to apply, objects that must match (`NN-assert.yaml`), and objects that must not (`NN-errors.yaml`). Verdicts are
-//! kuttl's. What differs is when they come: assertions are checked again on each watch event of what they name, not every second.
+//! A suite is a directory; each subdirectory is a test case with its own namespace, and its files with the same number are a
+//! step: objects to apply, objects that must match (`NN-assert.yaml`), and objects that must not (`NN-errors.yaml`). Verdicts are
+//! kuttl's. Only their timing differs: assertions are checked again on each watch event of their objects, not every second.
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client) -> Result<(), steersman_testkit::Error> {

@@ -1,6 +1,6 @@
-//! File names: which step a file belongs to, and what it is for.
+//! Parses file names: the step that a file belongs to, and its role.
 
-/// What a file of a step is for.
+/// The role of a step's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Objects to apply, or a `TestStep`.
@@ -11,18 +11,18 @@ pub(crate) enum Role {
     Errors,
 }
 
-/// What a file name says: `(<number>-)<name>(-<name>)((.gotmpl).yaml)`.
+/// A parsed file name: `(<number>-)<name>(-<name>)((.gotmpl).yaml)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileName {
     pub(crate) role: Role,
-    /// The number in front, which is the step's.
+    /// The leading number, which is the step's.
     pub(crate) index: Option<i64>,
     pub(crate) step_name: String,
     pub(crate) is_template: bool,
 }
 
 impl FileName {
-    /// Reads a name without its directory; `None` if it is not of the pattern.
+    /// Parses a name without its directory; `None` if it does not have the form.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (stem, is_template) = match (name.strip_suffix(".gotmpl.yaml"), name.strip_suffix(".yaml")) {
             (Some(stem), _) => (stem, true),
@@ -51,7 +51,7 @@ impl FileName {
     }
 }
 
-/// The digits in front of the first dash, if a name follows them.
+/// Splits off the digits before the first dash, if a name follows.
 fn numbered(stem: &str) -> Option<(Option<&str>, &str)> {
     let (digits, rest) = stem.split_once('-')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Names of namespaces that test cases get.
+//! Generates names for the namespaces of test cases.
 
 const ADJECTIVES: [&str; 24] = [
     "amber", "bold", "brisk", "calm", "clear", "crisp", "deep", "early", "fair", "fresh", "gentle", "keen",
@@ -13,7 +13,7 @@ const NOUNS: [&str; 24] = [
 /// The letters that Kubernetes generates names from.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A name such as `kuttl-calm-tide-x7zq`.
+/// Generates a name such as `kuttl-calm-tide-x7zq`.
 pub(crate) fn namespace() -> String {
     let one = |words: &[&'static str]| words[fastrand::usize(..words.len())];
     let letter = || char::from(LETTERS[fastrand::usize(..LETTERS.len())]);

@@ -1,8 +1,8 @@
-//! What a run tells while it goes on.
+//! Progress events of a run, and their observer.
 
 use crate::outcome::{CaseOutcome, StepOutcome};
 
-/// Something that happened in a run.
+/// A progress event of a run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -24,16 +24,16 @@ pub enum Event<'a> {
     StepFinished {
         /// The test case.
         case: &'a str,
-        /// What became of the step.
+        /// The outcome of the step.
         step: &'a StepOutcome,
     },
     /// A test case ended.
     CaseFinished(&'a CaseOutcome),
 }
 
-/// Is told of what happens in a run, from several threads.
+/// Receives the events of a run, from several threads.
 pub trait Observer: Send + Sync {
-    /// Takes note of an event.
+    /// Called for each event.
     fn notify(&self, event: &Event<'_>);
 }
 

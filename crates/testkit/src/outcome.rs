@@ -1,4 +1,4 @@
-//! What became of a run: verdicts, times, and what a person needs to mend a failure.
+//! The outcome of a run: verdicts, durations, and the details needed to fix a failure.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use crate::subset::Mismatch;
 /// A run of test suites.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The name of the run, as its `TestSuite` says.
+    /// The name of the run, from its `TestSuite`.
     pub name: String,
     /// How long it took.
     pub duration: Duration,
@@ -31,7 +31,7 @@ impl Outcome {
 /// The test cases of one directory.
 #[derive(Debug)]
 pub struct SuiteOutcome {
-    /// The directory, as it was given.
+    /// The directory, verbatim as configured.
     pub name: String,
     /// When its first test case began.
     pub started: SystemTime,
@@ -48,11 +48,11 @@ pub struct CaseOutcome {
     pub namespace: String,
     /// When it began.
     pub started: SystemTime,
-    /// How long it took, with cleaning up.
+    /// How long it took, including cleanup.
     pub duration: Duration,
     /// The number of its steps, run or not.
     pub total_steps: usize,
-    /// What was run: setup, steps until one fails, and cleaning up if that fails.
+    /// What was run: setup, the steps up to the first failure, and cleanup if that failed.
     pub steps: Vec<StepOutcome>,
 }
 
@@ -79,7 +79,7 @@ pub struct StepOutcome {
     pub started: SystemTime,
     /// How long it took.
     pub duration: Duration,
-    /// The number of objects that it asserts.
+    /// The number of assertions in the step.
     pub assertions: usize,
     /// Why it failed; empty if it did not.
     pub failures: Vec<Failure>,
@@ -90,7 +90,7 @@ pub struct StepOutcome {
 pub struct Failure {
     /// The reason in one or more lines.
     pub message: String,
-    /// The object that differs, if that is the reason.
+    /// The mismatching object, if that is the reason.
     pub difference: Option<Box<Difference>>,
     pub(crate) timed_out: bool,
 }
@@ -101,7 +101,7 @@ impl Failure {
     }
 }
 
-/// An object that is not as asserted.
+/// An object that does not match an assertion.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// `Kind/name`.

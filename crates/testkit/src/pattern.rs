@@ -1,4 +1,4 @@
-//! Patterns: of file names as Go's `filepath.Match` has them, and of test names as `go test -run` has them.
+//! Patterns for file names, like Go's `filepath.Match`, and for test names, like `go test -run`.
 
 use regex::Regex;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 pub(crate) fn matches(pattern: &str, name: &str) -> Option<bool> {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
-    // The whole pattern is looked at even if the name differs early: it may be malformed further on.
+    // Parse the whole pattern even if the name differs early: it may be malformed further on.
     let tokens = tokens(&pattern)?;
     Some(tokens_match(&tokens, &name))
 }
@@ -80,7 +80,7 @@ fn tokens_match(tokens: &[Token], name: &[char]) -> bool {
     }
 }
 
-/// Chooses test cases by a regular expression, as kuttl does by `go test -run //PATTERN`.
+/// Selects test cases by a regular expression, as kuttl does with `go test -run //PATTERN`.
 #[derive(Debug)]
 pub(crate) struct Filter {
     alternatives: Vec<Vec<Regex>>,
@@ -109,7 +109,7 @@ impl Filter {
     }
 }
 
-/// Splits outside brackets and parentheses.
+/// Splits a pattern at a character outside brackets and parentheses.
 fn split(pattern: &str, at: char) -> Vec<String> {
     let mut parts = vec![String::new()];
     let (mut brackets, mut parentheses) = (0_i32, 0_i32);

@@ -1,4 +1,4 @@
-//! Reports of a run as kuttl writes them: JSON, and XML in JUnit's form.
+//! Reports of a run as kuttl writes them: JSON and JUnit XML.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::outcome::{CaseOutcome, Outcome, StepOutcome, SuiteOutcome};
 use crate::types::TestSuite;
 
-/// Writes the report that the suite's settings ask for, and says where.
+/// Writes the report configured in the suite and returns its path; `None` if none is configured.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -34,7 +34,7 @@ pub fn write_report(suite: &TestSuite, outcome: &Result<Outcome, Error>) -> Resu
     Ok(Some(path))
 }
 
-/// An element of the report. Its attributes are JSON's fields as well.
+/// An element of the report. Its attributes become fields in JSON.
 struct Element {
     name: &'static str,
     attributes: Vec<(&'static str, Value)>,
@@ -114,13 +114,13 @@ fn testsuite(
     ]
 }
 
-/// A test case of the report for the whole case.
+/// Reports the whole case as one test case.
 fn by_test(case: &CaseOutcome, class: &str) -> Element {
     let assertions = case.steps.iter().map(|step| step.assertions).sum();
     testcase(class, &case.name, case.started, case.duration, assertions, case.failed_step())
 }
 
-/// A suite of the report for the case, with a test case for each step.
+/// Reports the case as a test suite with a test case per step.
 fn by_step(case: &CaseOutcome) -> Element {
     let failures = case.steps.iter().filter(|step| !step.failures.is_empty()).count();
     let of_step = |step: &StepOutcome| {
@@ -235,7 +235,7 @@ fn escape(text: &str) -> String {
             '\n' => escaped.push_str("&#xA;"),
             '\t' => escaped.push_str("&#x9;"),
             '\r' => escaped.push_str("&#xD;"),
-            // XML has no way to write these.
+            // XML cannot represent these.
             control if control.is_control() => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }

@@ -1,4 +1,4 @@
-//! Command lines: variables expanded, words split and flags found as kuttl's Go libraries do it.
+//! Command lines: expands variables, splits words and finds flags as kuttl's Go libraries do.
 
 /// Expands `$NAME` and `${NAME}`; `$$` is a dollar sign.
 pub(crate) fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
@@ -12,7 +12,7 @@ pub(crate) fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> S
         match name {
             Some("$") => expanded.push('$'),
             Some(name) => expanded.push_str(&variable(name).unwrap_or_default()),
-            // A dollar sign before nothing that could be a name stays; malformed braces are dropped.
+            // A dollar sign that no name follows is kept; malformed braces are dropped.
             None if length == 0 => expanded.push('$'),
             None => {}
         }
@@ -22,7 +22,7 @@ pub(crate) fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> S
     expanded
 }
 
-/// The name at the start of a text, and how many bytes it takes. No name with a length is malformed.
+/// Returns the variable name at the start, and its length in bytes. A length without name is malformed.
 fn variable_name(text: &str) -> (Option<&str>, usize) {
     let is_special = |byte: u8| matches!(byte, b'*' | b'#' | b'$' | b'@' | b'!' | b'?' | b'-' | b'0'..=b'9');
     let bytes = text.as_bytes();
@@ -46,7 +46,7 @@ fn variable_name(text: &str) -> (Option<&str>, usize) {
     }
 }
 
-/// Splits a text into words at spaces, with quotes, escapes and comments as in a shell.
+/// Splits a command line into words, with quotes, escapes and comments as in a shell.
 pub(crate) fn split_words(text: &str) -> Result<Vec<String>, &'static str> {
     let mut words = Vec::new();
     let mut characters = text.chars();
@@ -90,7 +90,7 @@ pub(crate) fn split_words(text: &str) -> Result<Vec<String>, &'static str> {
     Ok(words)
 }
 
-/// Whether the words set `--namespace` or `-n`; flags that are not known take the word behind them as their value.
+/// Whether the words set `--namespace` or `-n`. Unknown flags take the next word as their value.
 pub(crate) fn has_namespace(words: &[String]) -> Result<bool, String> {
     let mut found = String::new();
     let mut rest = words.iter().map(String::as_str).peekable();

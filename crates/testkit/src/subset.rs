@@ -1,17 +1,17 @@
-//! Whether an object has what an assertion asks for.
+//! Compares an object with an assertion: every expected field must match.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Where an object differs from what is expected of it, and how.
+/// The first field where an object differs from the expected one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mismatch {
-    /// The differing field, such as `spec.containers[0].image`; empty for the whole.
+    /// The differing field, such as `spec.containers[0].image`; empty for the whole object.
     pub path: String,
-    /// What the assertion asks for at that field.
+    /// The expected value of the field.
     pub expected: Value,
-    /// What the object has there; `None` if it does not have the field.
+    /// The actual value; `None` if the object does not have the field.
     pub actual: Option<Value>,
     reason: Reason,
 }
@@ -49,14 +49,14 @@ impl fmt::Display for Mismatch {
 /// How the items of lists are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListMatch {
-    /// The same number of items, each matching the one at its place, as kuttl compares. The default.
+    /// Both lists have the same length and match item by item, as in kuttl. The default.
     #[default]
     Exact,
-    /// Each expected item matches some item of the list, in any order and besides others.
+    /// Each expected item matches some item of the list, in any order; further items are ignored.
     Partial,
 }
 
-/// Finds where `actual` does not have what `expected` has; keys that only `actual` has are ignored.
+/// Checks that `actual` has every field of `expected`; keys that only `actual` has are ignored.
 ///
 /// # Errors
 /// Fails with the first difference, in the order of the keys.
@@ -128,7 +128,7 @@ fn compare(expected: &Value, actual: &Value, lists: ListMatch, path: &mut String
     }
 }
 
-/// Go's type of a decoded value: assertions tell integers from other numbers.
+/// Returns the Go type of a decoded value: assertions distinguish integers from other numbers.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -141,7 +141,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// A value as a person reads it: text without quotes, the rest as JSON.
+/// Formats a value for people: strings without quotes, the rest as JSON.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! `.gotmpl.yaml`: files that are Go templates with sprig's functions.
+//! Renders `.gotmpl.yaml` files: Go templates with sprig's functions.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use steersman_chart::sprig;
 
 use crate::error::LoadError;
 
-/// What templates see: `.Namespace` and `.Vars`.
+/// The template variables `.Namespace` and `.Vars`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     pub(crate) namespace: String,

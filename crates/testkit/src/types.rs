@@ -1,4 +1,4 @@
-//! The kinds of kuttl's files, read as Go reads them: unknown fields are ignored, null is the default.
+//! kuttl's own kinds, decoded as Go does: unknown fields are ignored, null is the zero value.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 /// The API group of kuttl's kinds.
 pub(crate) const GROUP: &str = "kuttl.dev";
 
-/// Reads null as the default.
+/// Deserializes null as the default.
 fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(reader: D) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(reader)?.unwrap_or_default())
 }
 
-/// Reads an integer, which may be written as a whole float.
+/// Deserializes an integer, which may be written as a whole float.
 fn integer<'de, D: Deserializer<'de>>(reader: D) -> Result<i64, D::Error> {
     let whole = |number: f64| (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64);
     match Value::deserialize(reader)? {
@@ -30,7 +30,7 @@ fn integer<'de, D: Deserializer<'de>>(reader: D) -> Result<i64, D::Error> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// The name, which for a step overrides the one of its file.
+    /// The name; for a step, it overrides the one in the file name.
     #[serde(deserialize_with = "nullable")]
     pub name: String,
 }
@@ -39,7 +39,7 @@ pub struct Metadata {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TestSuite {
-    /// The suite's name, which reports carry.
+    /// The suite's name, which reports include.
     #[serde(deserialize_with = "nullable")]
     pub metadata: Metadata,
     /// Directory with definitions to install before the tests. Default: none.
@@ -51,13 +51,13 @@ pub struct TestSuite {
     /// Directories whose subdirectories are test cases.
     #[serde(deserialize_with = "nullable")]
     pub test_dirs: Vec<String>,
-    /// Whether to run on a control plane without controllers. Default: no.
+    /// Whether to start a control plane without controllers for the run. Default: no.
     #[serde(deserialize_with = "nullable")]
     pub start_control_plane: bool,
-    /// Whether the control plane's log is shown. Default: no.
+    /// Whether to show the control plane's log. Default: no.
     #[serde(deserialize_with = "nullable")]
     pub attach_control_plane_output: bool,
-    /// Whether to start a cluster for the run. Default: no.
+    /// Whether to start a kind cluster for the run. Default: no.
     #[serde(rename = "startKIND", deserialize_with = "nullable")]
     pub start_kind: bool,
     /// File with kind's configuration.
@@ -72,16 +72,16 @@ pub struct TestSuite {
     /// Images to load into kind's nodes.
     #[serde(deserialize_with = "nullable")]
     pub kind_containers: Vec<String>,
-    /// Whether objects and namespaces stay after the tests. Default: no.
+    /// Whether to keep objects and namespaces after the tests. Default: no.
     #[serde(deserialize_with = "nullable")]
     pub skip_delete: bool,
-    /// Whether the cluster that was started stays. Default: no.
+    /// Whether to keep a cluster that was started for the run. Default: no.
     #[serde(deserialize_with = "nullable")]
     pub skip_cluster_delete: bool,
-    /// Seconds that a step may take. Default: 30.
+    /// Timeout of a step, in seconds. Default: 30.
     #[serde(deserialize_with = "integer")]
     pub timeout: i64,
-    /// The number of test cases that run at once. Default: 8.
+    /// Number of test cases that run concurrently. Default: 8.
     #[serde(deserialize_with = "integer")]
     pub parallel: i64,
     /// Directory for reports. Default: the working directory.
@@ -93,35 +93,35 @@ pub struct TestSuite {
     /// The report's format, `json` or `xml`. Default: no report.
     #[serde(deserialize_with = "nullable")]
     pub report_format: String,
-    /// The report's file name without its ending. Default: `kuttl-report`.
+    /// The report's file name without its extension. Default: `kuttl-report`.
     #[serde(deserialize_with = "nullable")]
     pub report_name: String,
-    /// Whether a case of the report is a `step` or a `test`. Default: `step`.
+    /// What a test case of the report represents: a `step` or a `test`. Default: `step`.
     #[serde(deserialize_with = "nullable")]
     pub report_granularity: String,
-    /// The namespace of all test cases. Default: one of its own for each.
+    /// The namespace of all test cases. Default: a generated one for each.
     #[serde(deserialize_with = "nullable")]
     pub namespace: String,
     /// Kinds of logs to leave out: `events`.
     #[serde(deserialize_with = "nullable")]
     pub suppress: Vec<String>,
-    /// Patterns of file names that are no test files. Default: `README*`.
+    /// Patterns of file names to ignore. Default: `README*`.
     pub ignore_files: Option<Vec<String>>,
 }
 
 impl TestSuite {
-    /// Seconds that a step may take, with the default applied.
+    /// Timeout of a step in seconds, with the default applied.
     #[must_use]
     pub fn step_timeout(&self) -> i64 {
         if self.timeout == 0 { 30 } else { self.timeout }
     }
 }
 
-/// What a step does beside applying objects.
+/// What a step does besides applying the objects in its files.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TestStep {
-    /// Its name overrides the one of its file.
+    /// The metadata; its name overrides the one in the file name.
     #[serde(deserialize_with = "nullable")]
     pub metadata: Metadata,
     /// Files or directories with objects to apply.
@@ -142,7 +142,7 @@ pub struct TestStep {
     /// Commands to run after deletions.
     #[serde(deserialize_with = "nullable")]
     pub commands: Vec<Command>,
-    /// Kubeconfig of the cluster that the step works on. Default: that of the run.
+    /// Kubeconfig of the cluster that the step runs against. Default: the run's.
     #[serde(deserialize_with = "nullable")]
     pub kubeconfig: String,
     /// When the kubeconfig is read: `Eager` (before the first step) or `Lazy`. Default: `Eager`.
@@ -153,43 +153,43 @@ pub struct TestStep {
     pub context: String,
 }
 
-/// What a step asserts beside objects.
+/// What a step asserts besides the objects in its files.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TestAssert {
-    /// Seconds that the step may take. Default: the suite's.
+    /// Timeout of the step, in seconds. Default: the suite's.
     #[serde(deserialize_with = "integer")]
     pub timeout: i64,
-    /// What to show if the step fails.
+    /// What to collect and show if the step fails.
     #[serde(deserialize_with = "nullable")]
     pub collectors: Vec<Option<Collector>>,
     /// Commands that must succeed.
     #[serde(deserialize_with = "nullable")]
     pub commands: Vec<AssertCommand>,
-    /// Objects that expressions can name.
+    /// Objects that expressions can refer to.
     #[serde(deserialize_with = "nullable")]
     pub resource_refs: Vec<ResourceRef>,
-    /// Expressions of which one must be true.
+    /// Expressions; at least one must be true.
     #[serde(deserialize_with = "nullable")]
     pub assert_any: Vec<Assertion>,
-    /// Expressions that must all be true.
+    /// Expressions; all must be true.
     #[serde(deserialize_with = "nullable")]
     pub assert_all: Vec<Assertion>,
 }
 
-/// Which test runs a file takes part in.
+/// Selects the test runs that use a file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TestFile {
-    /// Labels of runs. An empty selector matches all runs, a missing one none.
+    /// Selector of run labels. An empty selector matches all runs, a missing one matches none.
     pub test_run_selector: Option<LabelSelector>,
 }
 
-/// A selector of labels.
+/// A label selector.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
-    /// Labels with their values.
+    /// Labels and the values that they must have.
     #[serde(deserialize_with = "nullable")]
     pub match_labels: BTreeMap<String, String>,
     /// Further requirements.
@@ -241,23 +241,23 @@ impl LabelSelector {
     }
 }
 
-/// Names an object, or all with some labels.
+/// A reference to an object by name, or to objects by labels.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectReference {
-    /// Group and version.
+    /// The API version, such as `apps/v1`.
     #[serde(deserialize_with = "nullable")]
     pub api_version: String,
     /// The kind.
     #[serde(deserialize_with = "nullable")]
     pub kind: String,
-    /// The name. Default: all that the labels select.
+    /// The name. Default: all objects that the labels select.
     #[serde(deserialize_with = "nullable")]
     pub name: String,
     /// The namespace. Default: that of the test case.
     #[serde(deserialize_with = "nullable")]
     pub namespace: String,
-    /// Labels of the objects, if no name is given. Default: all objects.
+    /// Labels that select objects if no name is given. Default: all objects.
     #[serde(deserialize_with = "nullable")]
     pub labels: BTreeMap<String, String>,
 }
@@ -275,21 +275,22 @@ pub struct Command {
     /// A script for `sh`.
     #[serde(deserialize_with = "nullable")]
     pub script: String,
-    /// Whether a failing exit code counts as success. Default: no.
+    /// Whether to ignore a failing exit code. Default: no.
     #[serde(deserialize_with = "nullable")]
     pub ignore_failure: bool,
-    /// Whether it runs on, whatever it exits with, until the suite or test case ends. Default: no.
+    /// Whether it runs in the background until the suite or test case ends. Its exit code is ignored.
+    /// Default: no.
     #[serde(deserialize_with = "nullable")]
     pub background: bool,
-    /// Seconds that it may take; negative for no limit. Default: the suite's timeout.
+    /// Timeout in seconds; negative for none. Default: the suite's.
     #[serde(deserialize_with = "integer")]
     pub timeout: i64,
-    /// Whether its output is left out of the log. Default: no.
+    /// Whether to omit its output from the log. Default: no.
     #[serde(deserialize_with = "nullable")]
     pub skip_log_output: bool,
 }
 
-/// A command whose success is asserted.
+/// A command that must succeed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AssertCommand {
@@ -307,7 +308,7 @@ pub struct AssertCommand {
     pub skip_log_output: bool,
 }
 
-/// What to show of a step that failed.
+/// What to collect and show of a failed step.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Collector {
@@ -335,7 +336,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// The command that collects; `None` if the collector is not valid.
+    /// Returns the command that collects the output; `None` if the collector is not valid.
     #[must_use]
     pub fn to_command(&self) -> Option<Command> {
         let kind = match self.kind.to_lowercase() {
@@ -389,11 +390,11 @@ impl Collector {
     }
 }
 
-/// An object that expressions can name.
+/// An object that expressions can refer to.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceRef {
-    /// Group and version.
+    /// The API version, such as `apps/v1`.
     #[serde(deserialize_with = "nullable")]
     pub api_version: String,
     /// The kind.
@@ -424,7 +425,7 @@ impl ResourceRef {
     }
 }
 
-/// An expression that is asserted.
+/// An expression that must be true.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Assertion {

@@ -1,4 +1,4 @@
-//! Waking on watch events: what an assertion waits for is looked at again when it changed.
+//! Wakes a waiting assertion on watch events, so that it is checked again when its objects change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 
 use crate::cluster::{Cluster, Place};
 
-/// Delay before a watch that failed is started again.
+/// Delay before a failed watch is restarted.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Watches of everything that a step waits for. They end when it is dropped.
+/// The watches of all objects that a step waits for. They end on drop.
 #[derive(Default)]
 pub(crate) struct Wake {
     changed: Arc<Notify>,
@@ -22,7 +22,7 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    /// Watches a place from now on, if it is not watched already.
+    /// Starts watching a place, if it is not watched already.
     pub(crate) fn watch(&mut self, cluster: &Cluster, place: &Place) {
         let key = (format!("{:?}", place.resource), format!("{}/{}", place.namespace, place.name));
         if !self.watched.insert(key) {
@@ -32,14 +32,14 @@ impl Wake {
         self.tasks.spawn(async move {
             loop {
                 if let Ok(events) = cluster.watch(&place).await {
-                    // Something may have gone since it was looked at, which the watch does not tell.
+                    // An object may have been deleted since the check, which the new watch does not report.
                     changed.notify_one();
                     let mut events = std::pin::pin!(events);
                     while let Some(Ok(_)) = events.next().await {
                         changed.notify_one();
                     }
                 }
-                // Something may have happened while there was no watch.
+                // Something may have changed while there was no watch.
                 changed.notify_one();
                 tokio::time::sleep(RETRY).await;
             }

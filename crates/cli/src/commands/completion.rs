@@ -12,11 +12,11 @@ Examples:
   steer completion zsh > \"${fpath[1]}/_steer\"
   steer completion fish > ~/.config/fish/completions/steer.fish";
 
-/// Print a script that completes commands and flags in a shell
+/// Generate the autocompletion script for a shell
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Completion {
-    /// The shell
+    /// Shell to generate the script for
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -1,4 +1,4 @@
-//! The commands, and how `steer --help` groups them.
+//! The commands, and their groups in `steer --help`.
 
 mod background;
 #[cfg(feature = "scaffold")]
@@ -66,11 +66,10 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Gives a command its arguments.
+/// Adds arguments to a command.
 type Define = fn(clap::Command) -> clap::Command;
 
-/// What people do with the program, and the commands for it in the order of the help. A command that does not exist
-/// yet is not listed.
+/// The groups of commands, in the order of the help. Commands that do not exist yet are not listed.
 const GROUPS: &[(&str, &[(&str, Define)])] = &[
     (
         "Start",
@@ -168,7 +167,7 @@ struct Root {
     globals: GlobalArgs,
 }
 
-/// What was asked for.
+/// The parsed command line.
 pub(crate) struct Steer {
     globals: GlobalArgs,
     command: Command,
@@ -237,9 +236,9 @@ enum Command {
 }
 
 impl Steer {
-    /// Reads a command line, the program's name first.
+    /// Parses a command line, which starts with the program's name.
     pub(crate) fn parse(words: Vec<OsString>) -> clap::error::Result<Self> {
-        // Defining the arguments of all commands takes as long as rendering a chart, so the one that is named comes alone.
+        // Defining the arguments of all commands takes as long as rendering a chart, so only the named one is defined.
         let named = words.get(1).and_then(|word| word.to_str()).and_then(definition);
         let mut command = match named {
             Some(named) => with_commands(&[named]),
@@ -316,11 +315,11 @@ impl Steer {
     }
 }
 
-/// The command line, with the commands of the top level in their groups.
+/// Returns the clap command, with top-level commands grouped in the help.
 pub(crate) fn command() -> clap::Command {
     let command = GROUPS.iter().fold(with_commands(&[]), |command, (_, commands)| add(command, commands));
     let groups = grouped(&command);
-    // The groups stand in the place of clap's own list, which would be one long column.
+    // The groups replace clap's own list, which would be one long column.
     let heading = STYLES.get_header();
     command.help_template(format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\n{heading}Options:{heading:#}\n{{options}}"
@@ -340,7 +339,7 @@ fn add(command: clap::Command, commands: &[(&'static str, Define)]) -> clap::Com
     command.subcommands(subcommands)
 }
 
-/// Of a flag that is given twice the last one counts, in every command.
+/// Lets the last occurrence of a repeated flag win, in every command.
 fn override_self(command: clap::Command) -> clap::Command {
     command.args_override_self(true).mut_subcommands(override_self)
 }
@@ -348,7 +347,7 @@ fn override_self(command: clap::Command) -> clap::Command {
 fn grouped(command: &clap::Command) -> String {
     let (heading, literal) = (STYLES.get_header(), STYLES.get_literal());
     let mut text = String::new();
-    // All commands of a group may be left out.
+    // A build may omit all commands of a group.
     for (group, commands) in GROUPS.iter().filter(|(_, commands)| !commands.is_empty()) {
         let _ = writeln!(text, "{heading}{group}:{heading:#}");
         for (name, _) in *commands {

@@ -1,32 +1,32 @@
-//! Command lines as Go's pflag reads them.
+//! Parses command lines as Go's pflag does.
 
 use std::collections::BTreeMap;
 
-/// The flags of a command line: name and value, the last value last.
+/// The flags of a command line, each with its values in order.
 #[derive(Debug, Default)]
 pub(super) struct Flags {
     values: BTreeMap<String, Vec<String>>,
 }
 
-/// What is wrong with a command line, in pflag's words.
+/// An error in a command line, with pflag's wording.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FlagError {
-    /// The program has no such flag.
+    /// The flag is unknown.
     #[error("unknown flag: --{0}")]
     Unknown(String),
-    /// The program has no flag of this letter.
+    /// The shorthand flag is unknown.
     #[error("unknown shorthand flag: {1:?} in -{0}")]
     UnknownShorthand(String, char),
-    /// The flag is the last word and needs a value.
+    /// The flag is the last argument and requires a value.
     #[error("flag needs an argument: --{0}")]
     NeedsArgument(String),
-    /// There are words that are no flags.
+    /// There are positional arguments.
     #[error("{0:?} does not take any arguments, got {1:?}")]
     Arguments(&'static str, Vec<String>),
 }
 
 impl Flags {
-    /// Reads a command line. `kind` tells the type of a flag's value as pflag prints it, `bool` for a switch.
+    /// Parses a command line. `kind` returns the type of a flag as pflag prints it, such as `bool`.
     pub(super) fn parse(
         program: &'static str,
         words: &[String],
@@ -65,7 +65,7 @@ impl Flags {
                     }
                 }
             };
-            // Kubernetes' programs take both, as in --secure_port.
+            // Kubernetes' programs also accept underscores, as in --secure_port.
             let name = name.replace('_', "-");
             let kind = kind(&name).ok_or_else(|| FlagError::Unknown(name.clone()))?;
             let value = match value {
@@ -78,12 +78,12 @@ impl Flags {
         Ok(flags)
     }
 
-    /// The last value of a flag that is not empty.
+    /// Returns the last value of a flag, unless it is empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).and_then(|values| values.last()).map(String::as_str).filter(|v| !v.is_empty())
     }
 
-    /// Whether a switch is on.
+    /// Whether a boolean flag is set.
     pub(super) fn is_on(&self, name: &str, default: bool) -> Result<bool, String> {
         match self.get(name) {
             None => Ok(default),
@@ -93,14 +93,14 @@ impl Flags {
         }
     }
 
-    /// The parts of all values of a flag that takes a list.
+    /// Returns the comma-separated items of all values of a list flag.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         let values = self.values.get(name).into_iter().flatten();
         let parts = values.flat_map(|value| value.split(',')).map(str::trim).filter(|part| !part.is_empty());
         parts.map(str::to_owned).collect()
     }
 
-    /// The flags that were given.
+    /// Returns the names of the given flags.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.values.keys().map(String::as_str)
     }

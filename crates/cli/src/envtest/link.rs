@@ -1,4 +1,4 @@
-//! What a server and its etcd tell each other.
+//! The messages between a server and its etcd.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -7,13 +7,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use steersman_cluster::{RequestHeaderAuthentication, Serving, Settings, User};
 
-/// Path of the open ports of an etcd.
+/// Path of an etcd's open ports.
 pub(super) const SERVERS: &str = "/steersman.dev/v1/servers";
 
-/// A field of the answer to `/version` by which a server knows an etcd of this program.
+/// A field in the response to `/version` that identifies an etcd of this program.
 pub(super) const MARK: &str = "steersman";
 
-/// A server that wants a port. Certificates and keys are in it and not the names of files: an etcd reads and writes none.
+/// A server's request for a port.
+///
+/// It contains certificates and keys instead of file names, as an etcd reads and writes no files.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Registration {
@@ -30,11 +32,11 @@ pub(super) struct Registration {
     pub(super) disabled_plugins: BTreeSet<String>,
     pub(super) allow_all: bool,
     pub(super) event_ttl_seconds: u64,
-    /// Whether controllers run. The first server of a prefix decides.
+    /// Whether controllers run, as decided by the first server of a prefix.
     pub(super) workloads: bool,
 }
 
-/// How front proxies name users.
+/// Settings for authenticating requests of front proxies.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RequestHeaders {
@@ -46,14 +48,14 @@ pub(super) struct RequestHeaders {
     pub(super) extra_header_prefixes: Vec<String>,
 }
 
-/// The certificate that servers behind APIServices are shown, and its key.
+/// The client certificate for servers behind APIServices, and its key.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(super) struct ProxyCertificate {
     pub(super) certificates: String,
     pub(super) key: String,
 }
 
-/// A bearer token and the user that it names.
+/// A bearer token and its user.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TokenUser {
@@ -99,7 +101,7 @@ impl Registration {
     }
 }
 
-/// A port that is open.
+/// An open port.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Opened {
     pub(super) id: u64,

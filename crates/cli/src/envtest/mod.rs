@@ -1,7 +1,7 @@
-//! The programs that envtest starts: this one, called `kube-apiserver` or `etcd`.
+//! The programs that envtest starts: this one under the names `kube-apiserver` and `etcd`.
 //!
-//! `etcd` holds the embedded cluster in memory. Each `kube-apiserver` reads its flags and files and asks the `etcd` that its flags
-//! name to open a port for it, so that servers on one etcd have the same objects, and a server that is started again finds them.
+//! `etcd` hosts the embedded cluster in memory. Each `kube-apiserver` reads its flags and files and requests its `etcd` to open a
+//! port for it. Servers with the same etcd therefore share their objects, and a restarted server still has them.
 
 mod apiserver;
 mod etcd;
@@ -13,10 +13,10 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The programs that this one is under other names.
+/// The names under which this program acts as another one.
 pub(crate) const PROGRAMS: [&str; 2] = ["kube-apiserver", "etcd"];
 
-/// Runs as the program that the first word names, if it is one of [`PROGRAMS`].
+/// Runs as the program named by the first argument, if it is one of [`PROGRAMS`].
 pub(crate) fn run_by_name(words: &[OsString]) -> Option<ExitCode> {
     let name = Path::new(words.first()?).file_stem().and_then(OsStr::to_str)?;
     if !PROGRAMS.contains(&name) {
@@ -36,7 +36,7 @@ pub(crate) fn run_by_name(words: &[OsString]) -> Option<ExitCode> {
     })
 }
 
-/// Writes a line to standard error, where suites that attach the program's output look for it.
+/// Logs a line to standard error, which suites can attach to.
 fn log(level: &str, what: &dyn Display) {
     let now = jiff::Zoned::now();
     eprintln!("{level}{} steer envtest] {what}", now.strftime("%m%d %H:%M:%S%.6f"));

@@ -1,5 +1,6 @@
-//! Kills an Ansible operator, its fork server and its runs at random moments, and looks at what is left.
-//! Needs Python and Ansible: `make test-ansible` has them. `KILLS` says how many, `SEED` which.
+//! Kills an Ansible operator, its fork server and its runs at random, and checks what is left behind.
+//!
+//! Needs Python and Ansible: `make test-ansible` provides them. `KILLS` sets the number of kills, `SEED` their order.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -15,13 +16,15 @@ use kube::{Client, Config};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-/// How long objects may take to converge, and processes to start and to end.
+/// Timeout for objects to converge, and for processes to start and exit.
 const PATIENCE: Duration = Duration::from_secs(300);
 const OBJECTS: usize = 4;
-/// After so many kills everything has to converge.
+/// Number of kills after which everything must converge.
 const BETWEEN: usize = 10;
 
-/// Two objects with a moment in between. A lock is held for as long as the run or a worker of it lives: see the callback.
+/// Creates two objects with a pause in between.
+///
+/// A lock is held while the run or one of its workers lives: see the callback.
 const PLAYBOOK: &str = r#"
 - hosts: localhost
   gather_facts: false
@@ -38,8 +41,9 @@ const PLAYBOOK: &str = r#"
       vars: {part: last}
 "#;
 
-/// Holds a lock for each object from the start of its run on. Children inherit it, so that it is free only when all of them
-/// are gone. A run that finds it taken notes that down.
+/// Holds a lock for each object from the start of its run.
+///
+/// Children inherit it, so it is free only when all of them have exited. A run that finds it held records that.
 const CALLBACK: &str = r#"
 import fcntl
 import os
@@ -127,7 +131,7 @@ impl Lab {
         Api::namespaced_with(self.client.clone(), "default", &resource)
     }
 
-    /// Has every object run.
+    /// Triggers a run for every object.
     async fn touch(&self, round: usize) {
         for number in 0..OBJECTS {
             let target = json!({
@@ -139,7 +143,7 @@ impl Lab {
         }
     }
 
-    /// Kills a process that is there; another one if there is none of that sort.
+    /// Kills a process of the given type, or of another one if there is none.
     fn kill(&mut self, victim: Victim, random: &mut fastrand::Rng) -> Victim {
         let server = children(self.operator.id()).into_iter().next();
         let runs = server.map(children).unwrap_or_default();
@@ -157,15 +161,16 @@ impl Lab {
         victim
     }
 
-    /// Starts an operator that ended, as a cluster does. One whose Python is killed while it is asked for its version ends by
-    /// itself.
+    /// Restarts an operator that has exited, as a cluster does.
+    ///
+    /// It exits on its own if its Python is killed while its version is being queried.
     fn revive(&mut self) {
         if self.operator.try_wait().unwrap().is_some() {
             self.operator = operator(self.home.path());
         }
     }
 
-    /// Waits for something while the operator is kept running.
+    /// Waits for a condition while restarting the operator if it exits.
     async fn until(&mut self, what: &str, look: impl AsyncFn(&Self) -> Option<()>) {
         let begun = Instant::now();
         while look(self).await.is_none() {
@@ -175,7 +180,7 @@ impl Lab {
         }
     }
 
-    /// Waits until every object is what its last round says, and says so.
+    /// Waits until every object has the state of its last round and its status reports that.
     async fn converged(&mut self, round: usize) {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
         for number in 0..OBJECTS {
@@ -196,7 +201,7 @@ impl Lab {
         assert_eq!(overlaps, "", "objects had two runs at the same time");
     }
 
-    /// Waits until nothing is left of runs: no process but the server, and no directory.
+    /// Waits until nothing is left of runs: no process except the server, and no directory.
     async fn quiet(&mut self) {
         self.until("only the server is left", async |lab: &Self| {
             let servers = children(lab.operator.id());
@@ -258,7 +263,7 @@ fn operator(home: &Path) -> Child {
         .env("KUBECONFIG", home.join("kubeconfig"))
         .env("TMPDIR", home.join("tmp"))
         .env("LOCKS", home.join("locks"))
-        // Ansible's own temporary directories are there.
+        // Ansible creates its temporary directories there.
         .env("HOME", home)
         .spawn()
         .unwrap()
@@ -276,7 +281,7 @@ fn children(parent: u32) -> Vec<u32> {
     all
 }
 
-/// The processes whose environment names a path.
+/// Returns the processes whose environment contains a path.
 fn processes_with(path: &Path) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let named = entries.filter(|entry| {
@@ -327,7 +332,7 @@ async fn ansible_operators_survive_being_killed() {
         "{kills} kills with seed {seed}: {} operators, {} servers, {} runs",
         killed[0], killed[1], killed[2]
     );
-    // An operator that is asked to end leaves nothing.
+    // An operator that is terminated gracefully leaves nothing behind.
     let pid = Pid::from_raw(i32::try_from(lab.operator.id()).unwrap()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     assert!(lab.operator.wait().unwrap().success());

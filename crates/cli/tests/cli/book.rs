@@ -1,4 +1,4 @@
-//! The book of the documentation: it has every page, its links lead somewhere, and its reference is what the code says.
+//! The documentation's book has every page, its links are valid, and its reference matches the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -20,7 +20,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in prose(text) {
-        // What is in backquotes is no link.
+        // Text in backquotes contains no links.
         let line: String = line.split('`').step_by(2).collect::<Vec<_>>().join("code");
         for part in line.split("](").skip(1) {
             found.extend(part.split(')').next().map(str::to_owned));
@@ -129,7 +129,7 @@ fn the_reference_is_what_the_code_says() {
     }
 }
 
-/// A reason that is written where it is used would be missing in the reference.
+/// A reason written as a literal where it is used would be missing in the reference.
 #[test]
 fn reasons_of_events_come_from_the_tables() {
     for crate_name in ["steersman", "helm-operator", "ansible-operator", "kudo", "kudo-operator"] {

@@ -1,4 +1,4 @@
-//! `steer cluster`: up, used, ended, gone.
+//! `steer cluster`: started, used, stopped, cleaned up.
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader};
@@ -29,7 +29,7 @@ fn a_cluster_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
-/// A cluster that writes its kubeconfig into a directory, and is up.
+/// Starts a cluster that writes its kubeconfig into a directory, and waits until it is up.
 fn start(directory: &Path) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_steer"))
         .args(["cluster", "--no-workloads"])
@@ -65,12 +65,12 @@ fn a_second_cluster_does_not_take_the_kubeconfig_of_the_first() {
     assert!(why.contains(&format!("process {}", first.id())) && why.contains("--kubeconfig"), "{why}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), written);
 
-    // One that was killed left its file behind, and the next one takes it over.
+    // A killed cluster leaves its file behind, which the next one overwrites.
     end(first, "-KILL");
     let third = start(directory.path());
     let other = std::fs::read_to_string(&path).unwrap();
     assert_ne!(other, written);
-    // What leads to another cluster is not this one's to delete.
+    // A kubeconfig that points to another cluster is not deleted.
     std::fs::write(&path, &written).unwrap();
     end(third, "-TERM");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), written);

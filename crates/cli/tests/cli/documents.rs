@@ -1,8 +1,8 @@
-//! Runs the shell blocks of the documents, as they are written.
+//! Runs the shell blocks of the documents verbatim.
 //!
-//! A document is one session of bash, in an empty directory that has the checkout's `examples` and `Makefile`. What a fence says
-//! beside `sh`: `background until=TEXT` goes on when the command has printed TEXT, `needs=PROGRAM` skips the block on machines
-//! without the program, and `slow` is for blocks that build projects in Rust, which `make test-scaffold` runs.
+//! A document is one bash session in an empty directory with the checkout's `examples` and `Makefile`. Options of a fence after
+//! `sh`: `background until=TEXT` continues once the command has printed TEXT, `needs=PROGRAM` skips the block on machines without
+//! the program, and `slow` marks blocks that build projects in Rust, which `make test-scaffold` runs.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use crate::support::markdown::{Fence, documents, fences, root};
 
-/// Makes a test of each document, and the list of them.
+/// Defines a test for each document, and the list of all documents.
 macro_rules! followed {
     ($list:ident, slow: $slow:literal, { $($(#[$attribute:meta])* $name:ident: $document:literal,)+ }) => {
         const $list: &[&str] = &[$($document),+];
@@ -59,7 +59,7 @@ followed! { SLOW_DOCUMENTS, slow: true, {
 struct Block {
     line: usize,
     commands: String,
-    /// What a command that stays in the background prints when it is up.
+    /// The text that a background command prints once it is up.
     until: Option<String>,
     needs: Vec<String>,
     slow: bool,
@@ -87,9 +87,9 @@ fn blocks(document: &str) -> Vec<Block> {
         .collect()
 }
 
-/// A script that does what a reader does: one block after the other, commands that stay in a terminal of their own.
+/// Returns a script that does what a reader does: blocks in order, background commands in parallel.
 fn script(blocks: &[Block]) -> String {
-    // With a process group each, commands in the background end with all that they started.
+    // Each background command has its own process group, so that it is killed with its children.
     let mut script = String::from(
         "set -euo pipefail -m\ntrap 'for job in $(jobs -p); do kill -- -$job 2>/dev/null; done; wait' EXIT\n",
     );
@@ -112,8 +112,9 @@ fn script(blocks: &[Block]) -> String {
     script
 }
 
-/// What stands for cargo where a document has `make` or `cargo` build this repository: the programs are built already, and the
-/// tests of the workspace are what this one is run by.
+/// A stub for cargo in documents that build this repository with `make` or `cargo`.
+///
+/// The programs are built already, and this test is itself run by the workspace's tests.
 const CARGO: &str = r#"#!/bin/sh
 case "$*" in
 "run --bin steer -- "*) shift 4 && exec steer "$@" ;;
@@ -125,7 +126,7 @@ case "$*" in
 esac
 "#;
 
-/// The directories with programs: first this repository's own, which `make test` has built.
+/// Returns PATH, with this repository's own programs first, which `make test` has built.
 fn path(first: &Path) -> std::ffi::OsString {
     let programs = Path::new(env!("CARGO_BIN_EXE_steer")).parent().unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -139,7 +140,7 @@ fn is_installed(program: &str, path: &OsStr) -> bool {
     found.output().is_ok_and(|output| output.status.success())
 }
 
-/// Runs the blocks of a document, the slow ones too if asked for, and fails with what they print if one of them fails.
+/// Runs the blocks of a document, including slow ones if `slow` is set. A failure shows their output.
 #[track_caller]
 fn follow(document: &str, slow: bool) {
     let text = std::fs::read_to_string(root().join(document)).unwrap();
@@ -163,10 +164,10 @@ fn follow(document: &str, slow: bool) {
     }
     let mut command = Command::new("bash");
     if slow {
-        // Everything is built in one place, with what this repository has.
+        // All builds share one target directory and use this repository's dependencies.
         command.env("CARGO_TARGET_DIR", root().join("target/scaffold")).env("CARGO_NET_OFFLINE", "true");
         command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
-        // Cargo and rustup find their own files in the home directory.
+        // Cargo and rustup have their files in the real home directory.
         let home = std::env::var_os("HOME").unwrap_or_default();
         for (variable, name) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
             if std::env::var_os(variable).is_none() {
@@ -185,7 +186,7 @@ fn follow(document: &str, slow: bool) {
         .env("LOGS", at("logs"))
         .env("HOME", directory.path())
         .env_remove("KUBECONFIG")
-        // Cargo names itself to its tests, and make would take that one.
+        // Cargo sets CARGO for its tests, which make would use.
         .env_remove("CARGO")
         .output()
         .unwrap();

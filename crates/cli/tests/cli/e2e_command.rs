@@ -45,7 +45,7 @@ fn a_project_is_tested_with_its_operator() {
     assert!(page.contains("4 of 4 passed") && page.contains("scale"), "{page}");
 }
 
-/// Runs the suites of an example in Rust. Gives what is said, unless the example's program is not built.
+/// Runs the suites of a Rust example and returns the output; `None` if the example is not built.
 #[cfg(unix)]
 fn run_rust_example(name: &str) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -53,7 +53,7 @@ fn run_rust_example(name: &str) -> Option<String> {
     let scratch = tempfile::tempdir().unwrap();
     let example = root().join("examples").join(name).canonicalize().unwrap();
     let operator = format!("{name}-operator");
-    // The example's program as the tests of the workspace have it: by itself it has other features, and all would be built anew.
+    // The example's program as built with the workspace: built alone it has other features, and everything would be rebuilt.
     let program = Path::new(env!("CARGO_BIN_EXE_steer")).with_file_name(&operator);
     if !program.exists() {
         eprintln!("SKIPPED: {} is not built: `cargo test --workspace` does", program.display());
@@ -79,7 +79,7 @@ fn run_rust_example(name: &str) -> Option<String> {
     Some(text)
 }
 
-/// A package in Rust needs no configuration either: it is built, and runs as a program with the role that it prints.
+/// A Rust package needs no configuration either: it is built, and runs with the role that it prints.
 #[cfg(unix)]
 #[test]
 fn an_operator_in_rust_is_built_and_tested() {

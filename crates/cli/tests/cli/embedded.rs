@@ -50,7 +50,7 @@ spec: {restartPolicy: Never, containers: [{name: c, image: check}]}
     assert!(table.contains("POD LOGS: check\nall is well\n"), "{table}");
 }
 
-/// Rendering for a cluster happens within a runtime, in which fetching once panicked.
+/// Regression test: rendering for a cluster runs inside a runtime, in which fetching a schema panicked.
 #[tokio::test(flavor = "multi_thread")]
 async fn schemas_are_fetched_while_a_chart_is_installed() {
     let repository = Repository::default();
@@ -66,7 +66,7 @@ async fn schemas_are_fetched_while_a_chart_is_installed() {
     place.run(&["install", "shop", &chart, "--set", "replicas=3"]).success();
 }
 
-/// The operator once ran on the cluster of the current context, whatever context was asked for.
+/// Regression test: the operator ran on the current context's cluster, ignoring the requested context.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_runs_on_the_cluster_that_is_asked_for() {
     let place = Place::new().await;
@@ -76,7 +76,7 @@ async fn an_operator_runs_on_the_cluster_that_is_asked_for() {
     let crd = steersman_yaml::from_slice_as(&std::fs::read(crd).unwrap()).unwrap();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     crds.create(&PostParams::default(), &crd).await.unwrap();
-    // The current context leads nowhere.
+    // The current context points to no cluster.
     let text = std::fs::read_to_string(place.steer.path("kubeconfig")).unwrap();
     let mut config: Value = steersman_yaml::from_str(&text).unwrap();
     let own = config["current-context"].as_str().unwrap().to_owned();

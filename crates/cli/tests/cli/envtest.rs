@@ -29,7 +29,7 @@ impl Program {
         Self::try_start(path, arguments, up).unwrap_or_else(|said| panic!("{} ended: {said}", path.display()))
     }
 
-    /// Starts it, or tells what it said if it ended.
+    /// Starts it; the error is its output if it exits.
     fn try_start(path: &Path, arguments: &[String], up: &str) -> Result<Self, String> {
         let mut child = Command::new(path).args(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
@@ -44,7 +44,7 @@ impl Program {
         Err(said)
     }
 
-    /// Ends it as envtest does, and tells how long that took.
+    /// Terminates it as envtest does, and returns how long that took.
     fn terminate(mut self) -> Duration {
         let begun = Instant::now();
         let id = self.child.id().to_string();
@@ -165,7 +165,7 @@ fn flags_are_refused_as_the_real_program_refuses_them() {
 
 #[test]
 fn a_real_etcd_is_told_apart() {
-    // Whatever answers without our mark is not ours.
+    // A server that responds without the mark is not this program's etcd.
     let directory = tempfile::tempdir().unwrap();
     let assets = assets(directory.path());
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

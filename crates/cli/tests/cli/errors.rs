@@ -1,8 +1,8 @@
-//! What a failing chart looks like on a screen.
+//! Error output for failing charts.
 
 use crate::support::{Steer, outcome};
 
-/// Renders a chart with one template and values, and gives what standard error shows.
+/// Renders a chart with one template and values, and returns standard error.
 fn picture(template: &str, values: &str, helpers: &str) -> String {
     let steer = Steer::new();
     let files = [("templates/a.yaml", template), ("values.yaml", values), ("templates/_h.tpl", helpers)];

@@ -1,6 +1,6 @@
-//! The program beside the real `helm`: the same words, the same answers.
+//! Compares the program with the real `helm`: the same arguments must give the same output.
 //!
-//! Needs Helm (`oracles/helm/build helm`); `make test-slow` runs it. Charts of others come from `../shared/charts`.
+//! Needs Helm (`oracles/helm/build helm`); `make test-slow` runs it. Third-party charts are in `../shared/charts`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::servers::{Login, OciServer, Repository, basic, sha256};
 use crate::support::{Outcome, Steer, outcome, pack, shop};
 
-/// Charts that render the same every time.
+/// Third-party charts that render deterministically.
 const SHARED: [&str; 4] = [
     "dexidp_helm-charts__dex",
     "fluent_helm-charts__fluent-bit",
@@ -24,7 +24,7 @@ fn helm() -> PathBuf {
     PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
 }
 
-/// Our chart and those of others, if they are there.
+/// Returns this repository's chart and the third-party ones, if they exist.
 fn charts() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let shared = std::env::var_os("STEERSMAN_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
@@ -59,12 +59,12 @@ impl Pair {
         outcome(&mut command)
     }
 
-    /// Runs both with the same arguments and takes note of what differs.
+    /// Runs both with the same arguments and records differences.
     fn compare(&mut self, arguments: &[&str]) {
         self.compare_as(arguments, arguments);
     }
 
-    /// Runs both, where our command has another name.
+    /// Runs both with different arguments, for commands with another name here.
     fn compare_as(&mut self, theirs: &[&str], ours: &[&str]) {
         self.tried += 1;
         let (helm, steer) = (self.helm(theirs), self.steer.run(ours));
@@ -100,19 +100,19 @@ impl Pair {
     }
 }
 
-/// Helm's message without what stands around it.
+/// Strips Helm's error message of its prefix and hints.
 fn error_text(stderr: &str) -> &str {
     let from_error = stderr.find("Error: ").map_or("", |at| &stderr[at + "Error: ".len()..]);
     from_error.trim_end().trim_end_matches("Use --debug flag to render out invalid YAML").trim_end()
 }
 
-/// What Helm warns of, without where in its code.
+/// Returns Helm's warning without its position in the code.
 fn warning_text(line: &str) -> &str {
     let lower = line.to_ascii_lowercase();
     lower.find("warning: ").and_then(|at| line.get(at + "warning: ".len()..)).unwrap_or(line)
 }
 
-/// Helm names additional properties in an order that differs from run to run: here they are sorted.
+/// Sorts additional properties in an error, since Helm lists them in random order.
 fn settled(text: &str) -> String {
     const START: &str = "additional properties ";
     let settle = |line: &str| {
@@ -213,12 +213,12 @@ fn template_flag_by_flag() {
         for given in flags {
             let mut arguments = vec!["template", "rel", &chart];
             if chart == shop() {
-                // Without it the shop draws one at random.
+                // Without it the shop chart generates a random one.
                 arguments.extend(["--set", "token=t"]);
             }
             arguments.extend(*given);
             if given.contains(&"--no-such-flag") {
-                // Only that it fails: the words are each parser's own.
+                // Only the exit codes are compared: each parser has its own wording.
                 assert_eq!(pair.steer.run(&arguments).code, pair.helm(&arguments).code);
                 continue;
             }

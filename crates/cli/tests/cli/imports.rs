@@ -1,17 +1,17 @@
-//! Which files of a crate import each other.
+//! Limits the size of import cycles between files of a crate.
 //!
-//! Files that do so in a circle can only be read together, so that circles have to stay small. Imports are followed to where an item
-//! is defined, through re-exports.
+//! Files in a cycle can only be read together, so cycles must stay small. Imports are followed through re-exports to where an
+//! item is defined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::support::markdown::root;
 
-/// Files in the largest circle.
+/// Maximum number of files in a cycle.
 const LIMIT: usize = 15;
 
-/// A module, by the names on the way to it. That of lib.rs is empty.
+/// The path of a module; empty for lib.rs.
 type Module = Vec<String>;
 
 #[test]
@@ -68,7 +68,7 @@ fn imports_are_followed_to_where_an_item_is_defined() {
     assert_eq!(sizes, [3, 1]);
 }
 
-/// A path in a file, and whether it is exported from there under its last name.
+/// A path used in a file, and whether it is re-exported from there under its last segment.
 struct Mention {
     path: Vec<String>,
     name: String,
@@ -109,7 +109,7 @@ impl Imports {
         Self { mentions: files.into_iter().map(|(module, text)| (module, mentions(&text))).collect() }
     }
 
-    /// The modules that each one has to know.
+    /// Returns the modules that each module depends on.
     fn edges(&self) -> BTreeMap<Module, BTreeSet<Module>> {
         let known = |module: &Module, mention: &Mention| {
             let found = self.resolve(module, &mention.path, 0)?;
@@ -122,7 +122,7 @@ impl Imports {
         self.mentions.iter().filter(|(module, _)| !module.is_empty()).map(of).collect()
     }
 
-    /// The module that has what a path in another one leads to.
+    /// Resolves a path in a module to the module that defines the item.
     fn resolve(&self, from: &Module, path: &[String], depth: usize) -> Option<Module> {
         let (mut module, mut rest) = match path.first()?.as_str() {
             "crate" => (Module::new(), &path[1..]),
@@ -153,7 +153,7 @@ impl Imports {
     }
 }
 
-/// The names and signs of a source, without comments, texts and unit tests.
+/// Returns the tokens of a source file, without comments, string literals and unit tests.
 fn tokens(text: &str) -> Vec<String> {
     let is_test = |at: &usize| {
         let mut after = text[*at..].lines().skip_while(|line| line.starts_with("#["));
@@ -198,7 +198,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// The paths in a source: those of its `use` declarations, and those that stand where they are used.
+/// Returns the paths in a source file, in `use` declarations and inline.
 fn mentions(text: &str) -> Vec<Mention> {
     let tokens = tokens(text);
     let (mut found, mut at) = (Vec::new(), 0);
@@ -235,7 +235,7 @@ fn mentions(text: &str) -> Vec<Mention> {
     found
 }
 
-/// Reads one tree of a `use` declaration, and says where it ends.
+/// Parses one tree of a `use` declaration, and returns the position after it.
 fn declaration(
     tokens: &[String],
     mut at: usize,
@@ -271,7 +271,7 @@ fn declaration(
     at
 }
 
-/// The circles of a graph, the largest first: modules that lead to each other.
+/// Returns the cycles (strongly connected components) of a graph, largest first.
 fn circles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<Module>> {
     let reach: BTreeMap<&Module, BTreeSet<&Module>> = edges
         .keys()

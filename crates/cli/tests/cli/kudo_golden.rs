@@ -1,4 +1,4 @@
-//! KUDO's own golden files: the same commands typed for `steer kudo`, compared byte for byte.
+//! KUDO's own golden files: the same commands with `steer kudo`, compared byte for byte.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use steersman_kudo_operator::Kudo;
 
 use crate::support::Steer;
 
-/// Golden files that nothing is compared with, and why.
+/// Golden files that are not compared, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("deploy-kudo", "the manifests of KUDO's own manager"),
     ("invalid-params.golden", "no test of KUDO reads it"),
@@ -41,11 +41,11 @@ impl Goldens {
         }
     }
 
-    /// Objects are compared as such: the golden file has them with comments.
+    /// Compares objects as values, since the golden file contains comments.
     fn compare_value(&mut self, golden: &str, given: &Value) {
         let mut wanted = steersman_yaml::from_str(&self.read(&format!("{golden}.golden"))).unwrap();
         let mut given = given.clone();
-        // Fields that no type has, and lists whose order does not count.
+        // Fields that no type has, and lists whose order does not matter.
         if let Some(spec) = wanted["spec"].as_object_mut().filter(|_| given["kind"] == "Instance") {
             spec.remove("name");
             spec["operatorVersion"].as_object_mut().unwrap().remove("type");
@@ -64,7 +64,7 @@ impl Goldens {
     }
 }
 
-/// The output without what a cluster says of every object.
+/// Removes metadata from the output that a cluster sets on every object.
 fn scrubbed(text: &str) -> String {
     let is_cluster = |line: &&str| {
         let line = line.trim_start().trim_start_matches('"');

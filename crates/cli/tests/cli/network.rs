@@ -101,7 +101,7 @@ async fn an_archive_cannot_write_outside_its_directory() {
         let place = if name.ends_with('x') { "evil/../../escaped" } else { name };
         header.set_size(text.len() as u64);
         header.set_mode(0o644);
-        // The builder refuses such names, so the bytes are set by hand.
+        // The builder rejects such names, so the bytes are set directly.
         let bytes = header.as_old_mut();
         bytes.name = [0; 100];
         bytes.name[..place.len()].copy_from_slice(place.as_bytes());
@@ -129,7 +129,7 @@ async fn a_closed_repository_opens_to_name_and_password() {
         .run(&["chart", "pull", "shop", "--repo", &url, "--username", "ada", "--password", "secret"])
         .success();
 
-    // What `helm repo add` wrote down serves as well.
+    // Repositories added by `helm repo add` work as well.
     let config = format!("repositories:\n- {{name: main, url: '{url}', username: ada, password: secret}}\n");
     steer.write(".config/helm/repositories.yaml", config);
     steer.run(&["chart", "pull", "main/shop", "-d", "again"]).success();
@@ -233,7 +233,7 @@ async fn dependencies_come_from_repositories_and_registries() {
     let before = fs::read_to_string(steer.path("p/Chart.lock")).unwrap();
     assert!(before.contains("  version: 1.2.3\n") && before.contains("digest: sha256:"), "{before}");
 
-    // Nothing changed, so neither does the lock; a build takes what it says.
+    // Nothing changed, so neither does the lock; a build fetches what it specifies.
     steer.run(&["chart", "dependency", "update", "p", "--plain-http", "--skip-refresh"]).success();
     assert_eq!(fs::read_to_string(steer.path("p/Chart.lock")).unwrap(), before);
     fs::remove_dir_all(steer.path("p/charts")).unwrap();

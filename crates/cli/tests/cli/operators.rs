@@ -1,4 +1,4 @@
-//! Chart operators as people run them: `steer run helm` as a process under its own role, and kubectl looking on.
+//! Chart operators as users run them: `steer run helm` under its own role, watched by kubectl.
 //!
 //! Needs Kubernetes' programs (`oracles/kubernetes/build`); `make oracle-helm-operator` runs it. Each flow is tried on the
 //! embedded and on the real control plane.
@@ -13,7 +13,7 @@ use crate::support::planes::{
     Plane, Running, assert_compared, differences, only, root, shared_chart, steer, tool, until,
 };
 
-/// A project and what is done with it.
+/// A project, and the steps to test on it.
 struct Flow {
     project: PathBuf,
     /// As in `minimarts.charts.samutup.com`.
@@ -21,11 +21,11 @@ struct Flow {
     sample: &'static str,
     namespace: &'static str,
     account: &'static str,
-    /// The workload that the sample becomes, as in `deployment/name`.
+    /// The workload that the sample creates, as in `deployment/name`.
     workload: &'static str,
-    /// What is there before and after the upgrade.
+    /// The number of replicas before and after the upgrade.
     replicas: (i64, i64),
-    /// A value that no server takes.
+    /// A value that is rejected.
     bad: Value,
     good: Value,
 }
@@ -41,7 +41,7 @@ fn flows() -> Vec<Flow> {
             account: "minimart-operator",
             workload: "deployment/minimart-sample",
             replicas: (1, 3),
-            // The chart's own schema refuses this.
+            // The chart's own schema rejects this.
             bad: json!({ "replicaCount": "many" }),
             good: json!({ "replicaCount": 3 }),
         },
@@ -70,7 +70,7 @@ fn flows() -> Vec<Flow> {
     ]
 }
 
-/// Starts `steer run helm` with a kubeconfig; what it says goes to a file.
+/// Starts `steer run helm` with a kubeconfig, logging to a file.
 fn operate(plane: &Plane, project: &Path, kubeconfig: &Path) -> (Running, PathBuf) {
     let log = plane.path("operator.log");
     let file = std::fs::File::create(&log).unwrap();
@@ -88,7 +88,7 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
 }
 
-/// The states of conditions in the order in which kubectl saw them, as in `Deployed=True/InstallSuccessful`.
+/// Returns the conditions that kubectl saw, in order, as in `Deployed=True/InstallSuccessful`.
 fn seen(watched: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(watched).unwrap();
     let mut states: Vec<String> = Vec::new();
@@ -113,7 +113,7 @@ fn seen(watched: &Path) -> Vec<String> {
     states
 }
 
-/// Whether the states contain these, in this order.
+/// Asserts that the states contain these in this order.
 #[track_caller]
 fn assert_in_order(states: &[String], wanted: &[&str]) {
     let mut left = states.iter();
@@ -194,7 +194,7 @@ impl Flow {
         let workload = plane.get(&[self.workload]).unwrap();
         assert_eq!(workload["metadata"]["ownerReferences"][0]["name"], self.sample);
         assert_eq!(workload["metadata"]["ownerReferences"][0]["controller"], true);
-        // The real helm knows the release too.
+        // The real helm can read the release too.
         let helm = plane.run(&tool("helm"), &["status", self.sample, "-o", "json"]).success();
         let helm: Value = serde_json::from_str(&helm).unwrap();
         assert_eq!((&helm["info"]["status"], &helm["version"]), (&json!("deployed"), &json!(1)));
@@ -278,20 +278,20 @@ fn projects_run_on_the_real_control_plane() {
     }
 }
 
-/// A well-known operator, what it is installed with, and definitions that its archive lacks here.
+/// The chart of a well-known operator, its values, and definitions that its archive lacks.
 struct Known {
     chart: &'static str,
     /// Values in JSON: those of the release, and the spec of the operator's object.
     values: &'static str,
     definitions: &'static [(&'static str, &'static str, &'static str)],
-    /// Definitions that come with the chart.
+    /// Definitions included in the chart.
     brings: &'static [&'static str],
 }
 
 const KNOWN: [Known; 3] = [
     Known {
         chart: "prometheus-community_helm-charts__kube-prometheus-stack",
-        // Drawn at random unless it is given.
+        // Random unless it is set.
         values: r#"{"grafana": {"adminPassword": "given"}}"#,
         definitions: &[
             ("monitoring.coreos.com", "servicemonitors", "ServiceMonitor"),
@@ -374,7 +374,7 @@ impl Known {
             json!([{ "group": "known.example.com", "version": "v1", "kind": "Release", "chart": chart }]);
         std::fs::write(project.join("watches.yaml"), watches.to_string()).unwrap();
         let (mut operator, log) = operate(plane, &project, &plane.kubeconfig());
-        // As --create-namespace makes it.
+        // As created by --create-namespace.
         apply(
             plane,
             &json!({
@@ -408,7 +408,7 @@ impl Known {
     }
 }
 
-/// Takes away what an operator adds to what a chart says.
+/// Removes the metadata that an operator adds to a chart's objects.
 fn unmark(object: &mut Value) {
     let Some(metadata) = object["metadata"].as_object_mut() else { return };
     metadata.remove("ownerReferences");

@@ -1,4 +1,4 @@
-//! The real `helm` and `steer` take turns on releases, on the real control plane: what they leave is what `helm` alone does.
+//! The real `helm` and `steer` alternate on releases of a real control plane, with the results of `helm` alone.
 //!
 //! Needs Helm and Kubernetes (`oracles/kubernetes/build`); `make oracle-helm-releases` runs it. Charts come from
 //! `../shared/charts`.
@@ -13,14 +13,14 @@ use crate::support::planes::{
     Plane, assert_compared, differences, first_difference, only, shared_chart, steer, tool,
 };
 
-/// A chart, what it is installed with, and what it is upgraded with.
+/// A chart, with the flags of its install and its upgrade.
 struct Case {
     chart: &'static str,
     install: &'static [&'static str],
     upgrade: &'static [&'static str],
 }
 
-/// Charts that render the same every time: stateful sets, daemon sets, hooks, definitions, webhooks, cluster roles.
+/// Charts that render deterministically: with stateful and daemon sets, hooks, definitions, webhooks.
 const CASES: [Case; 10] = [
     Case {
         chart: "DandyDeveloper_charts__redis-ha",
@@ -86,10 +86,10 @@ enum Who {
     Steer,
 }
 
-/// What is there after a step.
+/// The state after a step.
 struct State {
     step: &'static str,
-    /// What `helm get all` says.
+    /// The output of `helm get all`.
     record: String,
     /// The statuses and descriptions of `helm history`.
     history: String,
@@ -120,7 +120,7 @@ impl Turns {
         self.plane.run(if who == Who::Helm { &self.helm } else { &self.steer }, &words)
     }
 
-    /// The life of a release: the first one installs and rolls back, the second one upgrades and uninstalls.
+    /// Runs the lifecycle of a release: `first` installs and rolls back, `second` upgrades and uninstalls.
     fn live(&mut self, case: &Case, chart: &str, first: Who, second: Who) -> Vec<State> {
         let mut states = Vec::new();
         let waited = ["--wait", "--timeout", "90s"];
@@ -203,7 +203,7 @@ impl Turns {
     }
 }
 
-/// History as JSON, without when.
+/// Removes timestamps from a history in JSON.
 fn without_times(text: &str) -> String {
     let mut history: Value = serde_json::from_str(text).unwrap();
     for entry in history.as_array_mut().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Projects as people make them: `steer init`, `steer create api`, `steer edit`, and what `steer dev` makes of them.
+//! Scaffolding as users do it: `steer init`, `steer create api`, `steer edit`, then `steer dev`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -20,7 +20,7 @@ use steersman_cluster::{Cluster, User};
 use crate::support::pack;
 use crate::support::project::{OPERATOR_SDK, Place, copy, minimart, root};
 
-/// Two commands from an empty directory to a ready sample, under the generated role alone.
+/// Two commands from an empty directory to a ready sample, with only the generated role.
 #[test]
 fn a_chart_becomes_an_operator() {
     let place = Place::new("minimart-operator");
@@ -151,7 +151,7 @@ fn kinds_are_added_to_what_is_there() {
     for role in ["admin", "editor", "viewer"] {
         assert!(place.directory.join(format!("config/rbac/memcached_{role}_role.yaml")).exists());
     }
-    // After the chart has changed, --force writes what comes from it anew.
+    // After the chart has changed, --force regenerates what is derived from it.
     place.write(
         "helm-charts/memcached/templates/extra.yaml",
         "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: x}\n",
@@ -271,7 +271,7 @@ fn a_project_of_operator_sdk_runs_unchanged() {
     let files = place.files();
     let said = place.run(&["dev", ".", "--until-ready", "-o", "json"]);
     assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
-    // Its role is about events of the older group alone.
+    // Its role only covers events of the older group.
     let denied = said.stdout.lines().filter(|line| line.contains("\"denied\""));
     let denied: Vec<&str> = denied.filter(|line| !line.contains("events.events.k8s.io")).collect();
     assert!(denied.is_empty(), "{denied:#?}");
@@ -288,7 +288,7 @@ async fn a_project_of_operator_sdk_is_run_by_its_account() {
     run_by_its_account(false).await;
 }
 
-/// And after it was brought to the scaffold.
+/// The same after `steer update`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_project_that_was_updated_is_run_by_its_account() {
     run_by_its_account(true).await;
@@ -360,7 +360,7 @@ async fn apply(client: &Client, plural: &str, object: Value) -> Api<DynamicObjec
     api
 }
 
-/// How many of so many charts must install.
+/// Number of tested charts, and how many of them must install.
 const CHARTS: usize = 20;
 const INSTALLED: usize = 18;
 
@@ -384,7 +384,7 @@ fn shared_charts() -> Vec<PathBuf> {
     names.map(|name| directory.join(name).join("chart")).collect()
 }
 
-/// Makes an operator of a chart and installs its sample; says what is wrong if that fails.
+/// Scaffolds an operator from a chart and installs its sample; the error describes a failure.
 fn install(chart: &Path) -> Result<(), String> {
     let place = Place::new("operator");
     let chart = chart.display().to_string();
@@ -408,7 +408,7 @@ fn install(chart: &Path) -> Result<(), String> {
         let Ok(said) = serde_json::from_str::<Value>(&line) else { continue };
         let text = |key: &str| said[key].as_str().unwrap_or_default();
         if text("object") == sample && said["event"].is_null() {
-            // Whether all its workloads get ready is the chart's affair.
+            // Whether all workloads become ready depends on the chart.
             installed = text("state") == "Ready"
                 || (text("state") == "NotReady" && text("detail").starts_with("WorkloadsNotReady"));
         }

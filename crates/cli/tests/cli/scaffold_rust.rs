@@ -1,6 +1,6 @@
-//! A project in Rust, as `steer init --plugins rust` makes it: it compiles without warnings and passes its own tests.
+//! A project created by `steer init --plugins rust` compiles without warnings and passes its own tests.
 //!
-//! Slow, since it builds everything that an operator depends on: `make test-scaffold` runs it.
+//! Slow, since it builds all dependencies of an operator: `make test-scaffold` runs it.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Runs cargo in the project, with this repository's versions of everything and a directory of its own to build in.
+/// Runs cargo in the project, with this repository's lock file and a separate target directory.
 fn cargo(directory: &Path, arguments: &[&str]) -> Outcome {
     let target = root().join("target/scaffold");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -111,7 +111,7 @@ where
     waited.unwrap_or_else(|_| panic!("{what}")).unwrap();
 }
 
-/// The way of an operator in code: init, create api, edit the type, manifests, run, apply, scale, delete with a finalizer.
+/// The lifecycle of a Rust project: init, create api, edit the type, run, apply, scale, delete.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "builds a whole operator: make test-scaffold"]
 async fn an_operator_in_code_goes_the_whole_way() {
@@ -136,7 +136,7 @@ async fn an_operator_in_code_goes_the_whole_way() {
     ]);
     std::fs::copy(root().join("Cargo.lock"), directory.join("Cargo.lock")).unwrap();
 
-    // A field of one's own, and a cleanup that a finalizer promises.
+    // A field added by the user, and a cleanup with a finalizer.
     let edit = |path: &str, from: &str, to: &str| {
         let path = directory.join(path);
         let text = std::fs::read_to_string(&path).unwrap();
@@ -165,7 +165,7 @@ async fn an_operator_in_code_goes_the_whole_way() {
         "        .permission(\"\", [\"configmaps\"], [\"create\", \"get\", \"list\", \"patch\", \"watch\"])\n    // +kubebuilder:scaffold:builder",
     );
 
-    // `make manifests`, with this repository's versions of everything.
+    // `make manifests`, with this repository's lock file.
     let target = root().join("target/scaffold");
     let cluster = Cluster::builder().listen((Ipv4Addr::LOCALHOST, 0).into()).start().await.unwrap();
     steer.write("kubeconfig", cluster.kubeconfig().unwrap());
@@ -191,7 +191,7 @@ async fn an_operator_in_code_goes_the_whole_way() {
     let deployed = make(&["deploy", "IMG=example.com/cache:v1"]).await;
     assert_eq!(deployed.code, 0, "{}{}", deployed.stdout, deployed.stderr);
 
-    // The pods of this cluster are simulated, so the operator runs as a process, with the account of its pod.
+    // The pods of this cluster are simulated, so the operator runs as a process with its pod's service account.
     let account = User::service_account("cache-operator-system", "cache-operator");
     steer.write("operator.kubeconfig", cluster.kubeconfig_as(account).unwrap());
     let mut operator = Command::new(target.join("debug/cache-operator"));

@@ -1,4 +1,4 @@
-//! `steer sim` on operators in Go with a planted mistake: `make oracle-sim`.
+//! `steer sim` on Go operators with a planted bug: `make oracle-sim`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -64,7 +64,7 @@ async fn an_instance_is_made_read_changed_and_deleted() {
     let mut whole = patched.clone();
     whole["spec"] = json!({"replicas": 4});
     assert_eq!(place.put(EDITOR, &one, &whole).await.expect(200)["spec"], json!({"replicas": 4}));
-    // Without a version the latest is replaced.
+    // Without a resourceVersion the latest is replaced.
     assert_eq!(place.put(EDITOR, &one, &shop("corner", 5)).await.expect(200)["spec"]["replicas"], 5);
 
     let list = place.get(EDITOR, SHOPS).await.expect(200);
@@ -89,7 +89,7 @@ async fn an_invalid_object_is_told_field_by_field() {
     assert_eq!(problem["reason"], "Invalid");
     let mut fields: Vec<&str> =
         problem["causes"].as_array().unwrap().iter().map(|one| one["field"].as_str().unwrap()).collect();
-    // The order is the cluster's, and by chance.
+    // The order of the causes is the API server's, and not deterministic.
     fields.sort_unstable();
     assert_eq!(fields, ["spec.replicas", "spec.version"]);
 
@@ -174,7 +174,7 @@ async fn a_change_of_what_was_not_seen_is_refused() {
         assert_eq!(problem["current"]["spec"]["replicas"], 2, "{method} {kind}");
     }
     assert_eq!(place.put(EDITOR, &one, &seen).await.expect(412)["current"]["spec"]["replicas"], 2);
-    // Versions that the cluster cannot have given.
+    // A resourceVersion that the cluster cannot have issued.
     seen["metadata"]["resourceVersion"] = json!("nonsense");
     assert_eq!(place.put(EDITOR, &one, &seen).await.expect(412)["current"]["spec"]["replicas"], 2);
     let headers = [("authorization", "Bearer editor-token"), ("if-match", "W/\"nonsense\"")];
@@ -273,7 +273,7 @@ async fn writes_of_any_version_have_no_conflicts() {
     place.patch(EDITOR, &one, &json!({"spec": {"replicas": 2}})).await.expect(200);
     let (rollback, revision) = (format!("{one}/actions/rollback"), json!({"value": 1}));
     for _ in 0..10 {
-        // A replacement that is made again has lost to another one of these four, so that five attempts are enough.
+        // A replacement is only retried after losing to one of the other three, so five attempts suffice.
         let [first, second] = [shop("corner", 3), shop("corner", 4)];
         let (first, second, third, back) = tokio::join!(
             place.put(EDITOR, &one, &first),
@@ -312,7 +312,7 @@ async fn a_key_makes_a_request_once() {
     assert_eq!(send(EDITOR, "one", shop("other", 1)).await.expect(422)["reason"], "IdempotencyKeyReused");
     let root = send(ROOT, "one", object.clone()).await.expect(201);
     assert_ne!(root["metadata"]["name"], first.json()["metadata"]["name"], "keys are those of a user");
-    // What failed can be tried again.
+    // Failed requests can be retried.
     assert_eq!(send(VIEWER, "two", object.clone()).await.status, 403);
     assert_eq!(send(VIEWER, "two", object).await.header("idempotency-replayed"), None);
     assert_eq!(place.get(EDITOR, SHOPS).await.expect(200)["items"].as_array().unwrap().len(), 2);
@@ -390,7 +390,7 @@ async fn a_tree_goes_down_to_pods_with_events_and_logs() {
     assert!(more["items"].as_array().unwrap().len() > events["items"].as_array().unwrap().len());
 
     let pod = set["children"][0]["ref"]["name"].as_str().unwrap();
-    // Pods that nothing runs have no logs but those that the embedded cluster is told of.
+    // Pods without a kubelet have no logs except those set on the embedded cluster.
     if place.cluster().is_some() {
         let logs = place.get(ROOT, &format!("{deployments}/web/logs?pod={pod}")).await;
         assert_eq!((logs.status, logs.text().trim()), (200, "hello"));

@@ -1,4 +1,4 @@
-//! The whole surface of the gateway, on an embedded cluster with access control.
+//! The complete API of the gateway, on an embedded cluster with RBAC.
 
 mod instances;
 mod oidc;

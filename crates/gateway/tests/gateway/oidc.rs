@@ -1,5 +1,5 @@
-//! Sign-in by an OpenID provider, which is a server of the test. The embedded cluster is told of the ID tokens that it issues; a
-//! real one is told to trust it, and verifies them.
+//! Sign-in through an OpenID provider that the test serves. The embedded cluster is given the ID tokens that it issues; a real
+//! one is configured to trust the provider, and verifies them.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,7 +27,7 @@ const SECRET: &str = "a secret: of the client";
 
 /// How the provider behaves.
 struct Behaviour {
-    /// What the ID tokens say instead of what they should.
+    /// Overrides for the claims of the ID tokens.
     claims: Value,
     lasts: i64,
     gives_refresh_tokens: bool,
@@ -38,12 +38,12 @@ type AddToken = Box<dyn Fn(&str) + Send + Sync>;
 
 struct State {
     address: SocketAddr,
-    /// What its own certificate leads to, in PEM.
+    /// The CA certificate of its TLS certificate, in PEM.
     authority: String,
     /// Signs the ID tokens.
     key: SigningKey,
     behaviour: Mutex<Behaviour>,
-    /// What was asked for, by the code that answers it.
+    /// The authorization requests, by the code issued for each.
     asked: Mutex<HashMap<String, HashMap<String, String>>>,
     refreshed: Mutex<usize>,
     /// Makes a token known to a cluster that does not verify it.
@@ -67,7 +67,7 @@ impl Provider {
         let provider = Self(Arc::new(State {
             address,
             authority: made.cert.pem(),
-            // A key of P-256 that is random by the certificate's own.
+            // A P-256 key, random because it is derived from the certificate's.
             key: SigningKey::from_slice(&Sha256::digest(made.signing_key.serialize_der())).unwrap(),
             behaviour: Mutex::new(behaviour),
             asked: Mutex::default(),
@@ -93,7 +93,7 @@ impl Provider {
         format!("https://{}", self.0.address)
     }
 
-    /// A gateway whose users sign in here, as Ada.
+    /// Starts a gateway with sign-in through this provider, as Ada.
     async fn place(&self) -> Place {
         let client = OidcProvider::new(self.issuer(), CLIENT).unwrap().client_secret(SECRET).scope("email");
         let client = client.certificate_authority(self.0.authority.as_bytes()).unwrap();
@@ -108,7 +108,7 @@ impl Provider {
         place
     }
 
-    /// Has a real cluster trust the provider, and waits until it does.
+    /// Configures a real cluster to trust the provider, and waits until it does.
     async fn introduce(&self, place: &Place) {
         let kubeconfig = std::env::var("STEERSMAN_TEST_KUBECONFIG").unwrap();
         let config = json!({
@@ -120,7 +120,7 @@ impl Provider {
                 "claimMappings": {"username": {"claim": "name", "prefix": ""}},
             }],
         });
-        // Moved into its place, so that the server never reads half of it.
+        // Renamed into place, so that the server never reads a partial file.
         let file = Path::new(&kubeconfig).with_file_name("authentication.yaml");
         let new = file.with_extension("new");
         std::fs::write(&new, config.to_string()).unwrap();
@@ -139,7 +139,7 @@ impl Provider {
                 assert_eq!(answer["status"]["user"]["username"], "ada");
                 return;
             }
-            // Nothing tells that the server has read its file and the provider's keys.
+            // The server does not report when it has reloaded the file and fetched the provider's keys.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -185,7 +185,7 @@ impl Provider {
     }
 
     fn tokens(&self, headers: &http::HeaderMap, form: &HashMap<String, String>) -> (u16, Value) {
-        // `portal:a secret: of the client`, each encoded as in forms.
+        // `portal:a secret: of the client`, each form-encoded.
         let basic = format!(
             "Basic {}",
             base64::engine::general_purpose::STANDARD.encode("portal:a+secret%3A+of+the+client")
@@ -214,7 +214,7 @@ impl Provider {
         }
     }
 
-    /// An ID token of Ada's.
+    /// Returns an ID token for Ada.
     fn token(&self, nonce: Option<&str>) -> String {
         let behaviour = self.0.behaviour.lock().unwrap();
         let mut claims = json!({
@@ -229,7 +229,7 @@ impl Provider {
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.to_bytes()))
     }
 
-    /// Gives a token that the cluster knows as Ada's.
+    /// Issues a token that the cluster accepts as Ada's.
     fn issue(&self, nonce: Option<&str>) -> Value {
         let token = self.token(nonce);
         if let Some(add) = self.0.add_token.get() {
@@ -241,7 +241,7 @@ impl Provider {
         json!({"id_token": token, "access_token": "unused", "token_type": "Bearer", "refresh_token": refresh})
     }
 
-    /// Signs a browser in that was sent here, and gives the path of the gateway to which it is sent back.
+    /// Signs in a browser that was redirected here; returns the gateway's path that it is redirected to.
     fn authorize(&self, location: &str) -> String {
         let asked = location.strip_prefix(&format!("{}/authorize?", self.issuer())).expect(location);
         let asked = form(asked);
@@ -270,7 +270,7 @@ fn cookies(answer: &Answer) -> String {
     pairs.join("; ")
 }
 
-/// Sends a browser to the provider and back.
+/// Takes a browser to the provider and back.
 async fn sign_in(place: &Place, provider: &Provider) -> Answer {
     let sent = place.raw("GET", "/v1/session/oidc?next=/kinds/shops.example.com", &[], b"").await;
     assert_eq!(sent.status, 303, "{}", sent.text());
@@ -320,14 +320,14 @@ async fn an_answer_that_this_browser_did_not_ask_for_signs_no_one_in() {
         );
         assert_eq!(cookies(answer), "", "no session");
     };
-    // A link to the attacker's own sign-in, opened by another browser: one without a sign-in, and one with another.
+    // A link that completes the attacker's sign-in, opened by other browsers: one without a pending sign-in, one with its own.
     let (attacker, victim) = (begin().await, begin().await);
     let link = provider.authorize(attacker.header("location").unwrap());
     refused(&place.raw("GET", &link, &[], b"").await, "refused");
     let link = provider.authorize(begin().await.header("location").unwrap());
     refused(&place.raw("GET", &link, &[("cookie", &cookies(&victim))], b"").await, "refused");
 
-    // A state works once, and only for the provider that was asked.
+    // A state is valid once, and only for the provider that the browser was sent to.
     let sent = begin().await;
     let back = provider.authorize(sent.header("location").unwrap());
     let cookie = cookies(&sent);
@@ -338,7 +338,7 @@ async fn an_answer_that_this_browser_did_not_ask_for_signs_no_one_in() {
     let denied = "/v1/session/oidc/callback?error=access_denied&state=x";
     refused(&place.raw("GET", denied, &[], b"").await, "refused");
 
-    // Tokens for another question, client, issuer, or time.
+    // Tokens for another nonce, client, issuer, or time.
     for claims in [
         json!({"nonce": "another"}),
         json!({"nonce": null}),
@@ -367,7 +367,7 @@ async fn tokens_are_renewed_until_the_provider_refuses() {
     me(&place, &session).await.expect(200);
     assert_eq!(*provider.0.refreshed.lock().unwrap(), 2, "once, for it lasts");
 
-    // Another user's token, and a refresh token that was taken back.
+    // A token of another user, and a revoked refresh token.
     for end in [json!({"sub": "2"}), json!({})] {
         provider.behave(|behaviour| (behaviour.lasts, behaviour.claims) = (30, json!({})));
         let session = cookies(&sign_in(&place, &provider).await);

@@ -1,4 +1,4 @@
-//! Who may do what, and what is refused.
+//! Authorization, and the requests that are rejected.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ async fn nothing_is_answered_without_credentials() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cluster_decides_what_a_caller_may_do() {
     let place = Place::new().await;
-    // verb, and what the editor, the viewer and the stranger get, as RBAC says for shops in the namespace default.
+    // verb, and whether the editor, the viewer and the stranger may: RBAC for shops in the namespace default.
     for (token, reads, writes) in
         [(ROOT, true, true), (EDITOR, true, true), (VIEWER, true, false), (STRANGER, false, false)]
     {
@@ -94,7 +94,7 @@ async fn the_cluster_decides_what_a_caller_may_do() {
         );
         assert_eq!(place.delete(token, &one).await.status, write, "{token} delete");
 
-        // What the reviews say is what happens.
+        // The access reviews agree with the outcome.
         let access =
             place.get(token, "/v1/kinds/shops.example.com/access?namespace=default").await.expect(200);
         for verb in ["get", "list", "watch", "history"] {
@@ -105,7 +105,7 @@ async fn the_cluster_decides_what_a_caller_may_do() {
         }
         assert_eq!(access["actions"]["scale"]["allowed"], writes);
     }
-    // Elsewhere, and of other kinds, the editor is a stranger too.
+    // In other namespaces and for other kinds, the editor has no permissions either.
     for path in [
         "/v1/kinds/shops.example.com/instances",
         "/v1/kinds/shops.example.com/namespaces/kube-system/instances",
@@ -244,7 +244,7 @@ async fn bodies_have_a_limit() {
     let mut body = format!("{:x}\r\n", large.len()).into_bytes();
     body.extend(&large);
     body.extend(b"\r\n0\r\n\r\n");
-    // Sent without a length, it is counted as it arrives.
+    // Without a Content-Length, it is counted as it arrives.
     let answer = place.chunked("POST", SHOPS, &chunked, &body).await;
     assert_eq!(answer.status, 413);
     assert_eq!(place.raw("POST", SHOPS, &headers, b"{\"spec\":").await.expect(400)["reason"], "BadRequest");
@@ -308,7 +308,7 @@ async fn secrets_are_shown_only_if_asked_for() {
     let audit = place.get(ROOT, "/v1/audit?kind=secrets").await.expect(200);
     assert_eq!(audit["items"][0]["action"], "reveal");
     assert_eq!(place.get(EDITOR, &format!("{secrets}/s?reveal=true")).await.status, 403);
-    // A shown object is not stored over the real one.
+    // A redacted object must not overwrite the real one.
     let shown = place.get(EDITOR, &one).await.json();
     let refused = place.put(EDITOR, &one, &shown).await.expect(422);
     assert_eq!(refused["causes"][0]["field"], "spec.password");
@@ -395,7 +395,7 @@ async fn with_tls_cookies_are_for_this_host_alone() {
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        // The end of the connection may come without TLS' own.
+        // The connection may end without TLS' close_notify.
         let _ = stream.read_to_string(&mut answer).await;
         answer
     };
@@ -406,7 +406,7 @@ async fn with_tls_cookies_are_for_this_host_alone() {
     assert!(cookie.contains("; Secure") && cookie.contains("; HttpOnly"), "{cookie}");
     let pair = cookie["set-cookie: ".len()..].split(';').next().unwrap();
     assert!(get("/v1/me", pair).await.starts_with("HTTP/1.1 200"));
-    // Other sites of the domain can set a cookie of the other name, and it counts for nothing.
+    // Sibling domains can set a cookie with the unprefixed name, so it is ignored.
     assert!(get("/v1/me", &pair.replace("__Host-", "")).await.starts_with("HTTP/1.1 401"));
 }
 
@@ -432,7 +432,7 @@ async fn pages_come_with_a_policy() {
     assert!(api.header("x-request-id").is_some());
 }
 
-/// Keeps what is logged, at every level.
+/// Collects the log at every level.
 #[derive(Clone, Default)]
 struct Logged(Arc<std::sync::Mutex<Vec<u8>>>);
 
@@ -447,7 +447,7 @@ impl std::io::Write for Logged {
     }
 }
 
-/// On one thread, so that all of it is logged to the subscriber of the test.
+/// Single-threaded, so that everything is logged to the test's subscriber.
 #[tokio::test]
 async fn tokens_are_in_no_log() {
     let logged = Logged::default();
@@ -456,7 +456,8 @@ async fn tokens_are_in_no_log() {
         .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    // As long as there is only one, what another test logs for the first time is switched off for this thread too.
+    // With a single dispatcher, a callsite that another test registers first would be disabled for this thread
+    // too.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _guard = tracing::subscriber::set_default(subscriber);
     let place = Place::new().await;

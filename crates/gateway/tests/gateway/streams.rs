@@ -66,7 +66,7 @@ async fn a_tree_is_sent_again_when_it_changes() {
     assert_eq!((tree.event.as_str(), &tree.data["root"]["health"]["status"]), ("tree", &json!("unknown")));
     assert!(tree.data["denied"].as_array().unwrap().contains(&json!("pods")));
     let looks = place.reads("viewer");
-    // Objects that are not in the tree are none of its business.
+    // Objects outside the tree do not cause it to be read again.
     for number in 0..3 {
         place.post(EDITOR, SHOPS, &shop(&format!("berry-{number}"), 1)).await.expect(201);
     }
@@ -104,7 +104,7 @@ async fn streams_of_one_caller_share_a_watch_and_each_sees_all() {
         assert_eq!(frame.data["item"]["object"]["metadata"]["name"], "apple");
         last = frame.id;
     }
-    // A stream that joins the watch later, from where another one was.
+    // A stream that joins the watch later, at the position of another one.
     place.post(EDITOR, SHOPS, &shop("berry", 1)).await.expect(201);
     assert_eq!(all[0].change().await, pair("ADDED", "berry"));
     let mut resumed = place.events(VIEWER, SHOPS, last.as_deref()).await;
@@ -114,7 +114,7 @@ async fn streams_of_one_caller_share_a_watch_and_each_sees_all() {
     let frame = short.next().await.unwrap();
     assert_eq!(frame.data["item"]["object"]["spec"], json!(null), "{frame:?}");
     assert_eq!(place.watches("viewer").unwrap_or(1), 1);
-    // Credentials are part of what is shared: another user's stream opens a watch of its own.
+    // Credentials are part of the key: another user's stream opens its own watch.
     let mut others = place.events(EDITOR, SHOPS, last.as_deref()).await;
     assert_eq!(others.change().await, pair("ADDED", "berry"));
     assert_eq!(place.watches("viewer").zip(place.watches("editor")).unwrap_or((1, 1)), (1, 1));
@@ -131,7 +131,7 @@ async fn a_watch_that_is_open_does_not_let_in_who_may_no_longer_watch() {
     let headers =
         [("authorization", "Bearer viewer-token"), ("accept", "text/event-stream"), ("last-event-id", &at)];
     assert_eq!(place.raw("GET", SHOPS, &headers, b"").await.status, 403);
-    // Another user's streams go on.
+    // Other users' streams are not affected.
     let mut others = place.events(EDITOR, SHOPS, Some(&at)).await;
     place.post(EDITOR, SHOPS, &shop("apple", 1)).await.expect(201);
     assert_eq!(others.change().await, pair("ADDED", "apple"));
@@ -145,7 +145,7 @@ async fn a_slow_client_falls_behind_and_misses_nothing() {
     let mut slow = place.events(VIEWER, SHOPS, None).await;
     assert_eq!(slow.change().await, pair("ADDED", "apple"));
     assert_eq!(slow.next().await.unwrap().event, "sync");
-    // More than the sockets and the shared watch hold while nothing is read.
+    // More than the socket buffers and the shared watch hold while nothing is read.
     let padding = "x".repeat(10_000);
     for number in 1..=CHANGES {
         place.report("apple", &json!({"number": number, "padding": padding})).await;
@@ -171,7 +171,7 @@ async fn streams_end_with_their_session() {
     assert_eq!(list.next().await.unwrap().event, "sync");
     let mut tree = place.events_with(&format!("{SHOPS}/apple/tree"), &[cookie]).await;
     assert_eq!(tree.next().await.unwrap().event, "tree");
-    // Another session of the same user shares the watch, and stays.
+    // Another session of the same user shares the watch, and remains open.
     let mut other = place.events(VIEWER, SHOPS, None).await;
     assert_eq!(other.change().await, pair("ADDED", "apple"));
     assert_eq!(other.next().await.unwrap().event, "sync");

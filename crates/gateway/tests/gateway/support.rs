@@ -1,5 +1,5 @@
-//! A gateway over an embedded cluster with access control, or over the one of `STEERSMAN_TEST_KUBECONFIG` (`make oracle-gateway`),
-//! and a plain HTTP client.
+//! A gateway over a cluster, and a plain HTTP client. The cluster is an embedded one with RBAC, or that of
+//! `STEERSMAN_TEST_KUBECONFIG` (`make oracle-gateway`).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 
 pub(crate) const SHOPS: &str = "/v1/kinds/shops.example.com/namespaces/default/instances";
-/// May do everything.
+/// Has all permissions.
 pub(crate) const ROOT: &str = "root-token";
 /// May do everything with shops in the namespace default.
 pub(crate) const EDITOR: &str = "editor-token";
 /// May read shops in the namespace default.
 pub(crate) const VIEWER: &str = "viewer-token";
-/// Is known, and may do nothing.
+/// Authenticated, without permissions.
 pub(crate) const STRANGER: &str = "stranger-token";
 
-/// Where tests leave objects, those that make others first.
+/// The resources in which tests leave objects, owners first.
 const LEFTOVERS: &[&str] = &[
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "/apis/apps/v1/namespaces/default/deployments",
@@ -36,13 +36,13 @@ const LEFTOVERS: &[&str] = &[
     "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
 ];
-/// What the cluster itself keeps there.
+/// Objects that the cluster itself creates there.
 const KEPT: &[&str] = &["kube-root-ca.crt"];
 
 /// The cluster behind the gateway.
 pub(crate) enum Backend {
     Embedded(Box<Cluster>),
-    /// A real one, which the tests have one after the other.
+    /// A real cluster, which the tests use one at a time.
     Outside(Client),
 }
 
@@ -74,7 +74,7 @@ impl Answer {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The document, of an answer that has to be this one.
+    /// Returns the JSON body after asserting the status.
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         if self.body.is_empty() { Value::Null } else { self.json() }
@@ -132,7 +132,7 @@ impl Place {
         place
     }
 
-    /// A gateway for a cluster without custom kinds.
+    /// Starts a gateway for a cluster without custom kinds.
     pub(crate) async fn bare(build: impl FnOnce(Builder) -> Builder) -> Self {
         let (backend, kubeconfig) = match std::env::var_os("STEERSMAN_TEST_KUBECONFIG") {
             Some(path) => Self::outside(Kubeconfig::read_from(path).unwrap()).await,
@@ -158,7 +158,7 @@ impl Place {
         (Backend::Embedded(Box::new(cluster)), kubeconfig)
     }
 
-    /// A cluster that knows the tokens already, without what the test before has left in it.
+    /// Cleans up a real cluster, which already accepts the tokens, after the previous test.
     async fn outside(kubeconfig: Kubeconfig) -> (Backend, Kubeconfig) {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = KubeConfigOptions::default();
@@ -185,7 +185,7 @@ impl Place {
         (Backend::Outside(client), kubeconfig)
     }
 
-    /// The cluster's administrator, past the gateway.
+    /// Returns a client with the administrator's credentials, bypassing the gateway.
     pub(crate) fn client(&self) -> Client {
         match &self.backend {
             Backend::Embedded(cluster) => cluster.client(),
@@ -193,7 +193,7 @@ impl Place {
         }
     }
 
-    /// The embedded cluster; None, and a word about it, if the tests run on another.
+    /// Returns the embedded cluster; None, with a message, if the tests run on another one.
     pub(crate) fn cluster(&self) -> Option<&Cluster> {
         match &self.backend {
             Backend::Embedded(cluster) => Some(cluster),
@@ -225,14 +225,14 @@ impl Place {
         }
     }
 
-    /// Creates an object in the cluster, past the gateway.
+    /// Creates an object in the cluster, bypassing the gateway.
     async fn create(&self, path: &str, object: &Value) {
         let request = http::Request::post(path).header("content-type", "application/json");
         let request = request.body(object.to_string().into_bytes()).unwrap();
         let _: Value = self.client().request(request).await.unwrap();
     }
 
-    /// Sends a request as it is given, and reads the whole answer.
+    /// Sends a request verbatim, and reads the whole response.
     pub(crate) async fn raw(
         &self,
         method: &str,
@@ -257,7 +257,7 @@ impl Place {
         Answer { status, headers, body }
     }
 
-    /// Sends a body that is cut into chunks already, and reads the head of the answer.
+    /// Sends a body that is already chunked, and reads the head of the response.
     pub(crate) async fn chunked(
         &self,
         method: &str,
@@ -279,7 +279,7 @@ impl Place {
         body: &[u8],
     ) -> BufReader<TcpStream> {
         let socket = TcpSocket::new_v4().unwrap();
-        // Little is held for a client that does not read.
+        // A small buffer, so that little is held for a client that does not read.
         socket.set_recv_buffer_size(16 << 10).unwrap();
         let mut stream = socket.connect(self.address).await.unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
@@ -322,7 +322,7 @@ impl Place {
         self.send(token, "DELETE", path, "application/json", &Value::Null).await
     }
 
-    /// How many watches of shops a user has opened on the cluster, if it counts them.
+    /// Returns the number of watches of shops that a user has opened, if the cluster counts them.
     pub(crate) fn watches(&self, user: &str) -> Option<u64> {
         let accesses = self.cluster()?.accesses();
         let watches = accesses.iter().filter(|(access, _)| {
@@ -331,7 +331,7 @@ impl Place {
         Some(watches.map(|(_, count)| count).sum())
     }
 
-    /// How often a user has read a shop, if the cluster counts it.
+    /// Returns the number of times that a user has read a shop, if the cluster counts them.
     pub(crate) fn reads(&self, user: &str) -> Option<u64> {
         let accesses = self.cluster()?.accesses();
         let reads = accesses
@@ -373,7 +373,7 @@ async fn read_head(stream: &mut BufReader<TcpStream>) -> (u16, Vec<(String, Stri
     (line.split(' ').nth(1).unwrap().parse().unwrap(), read_lines(stream).await)
 }
 
-/// Reads the headers of a request, after its first line.
+/// Reads the headers of a request, after its request line.
 async fn read_headers(stream: &mut BufReader<TcpStream>) -> Vec<(String, String)> {
     stream.read_line(&mut String::new()).await.unwrap();
     read_lines(stream).await
@@ -399,7 +399,7 @@ async fn read_chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     (size > 0).then_some(chunk)
 }
 
-/// A request that a server of a test got.
+/// A request received by a test server.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) headers: Vec<(String, String)>,
@@ -413,7 +413,8 @@ impl Got {
     }
 }
 
-/// Serves HTTP on a port of this machine: each request is handed on, and answered as `answer` says, with a status and a body.
+/// Serves HTTP on this machine. Each request is forwarded to the receiver, and answered with the status and body that `answer`
+/// returns.
 pub(crate) async fn serve(
     mut answer: impl FnMut() -> (u16, String) + Send + 'static,
 ) -> (SocketAddr, mpsc::UnboundedReceiver<Got>) {
@@ -437,7 +438,7 @@ pub(crate) async fn serve(
     (address, receiver)
 }
 
-/// An event stream, frame by frame.
+/// An event stream, read frame by frame.
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
     buffer: String,
@@ -451,7 +452,7 @@ pub(crate) struct Frame {
 }
 
 impl Events {
-    /// The next frame with data; None when the stream has ended.
+    /// Returns the next frame with data; None at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         let next = tokio::time::timeout(Duration::from_secs(20), self.read());
         next.await.expect("no event came")
@@ -475,7 +476,7 @@ impl Events {
         }
     }
 
-    /// What the next change is: its type and the object's name.
+    /// Returns the type and object name of the next change.
     pub(crate) async fn change(&mut self) -> (String, String) {
         let frame = self.next().await.expect("the stream ended");
         assert_eq!(frame.event, "change", "{frame:?}");

@@ -1,4 +1,4 @@
-//! Outgoing webhooks, to a server of the test.
+//! Outgoing webhooks, received by a test server.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn a_changed_condition_is_sent_signed_and_again_after_a_failure() {
     let webhook = Webhook::new(&format!("http://{address}/in"), SECRET).unwrap().kinds(["shops.example.com"]);
     let place = Place::with(|builder| builder.webhook(webhook)).await;
     place.post(EDITOR, SHOPS, &shop("a", 1)).await.expect(201);
-    // What is there when the gateway begins to look is no change, so the first change is made until it was seen.
+    // The initial state is not a change, so the first change is repeated until its event arrives.
     let mut status = ["False", "True"].into_iter().cycle();
     let (first, seen) = loop {
         let status = status.next().unwrap();

@@ -6,15 +6,15 @@ use super::{BundleOptions, SUPPORTED, is_scorecard, text};
 use crate::error::{Error, Result};
 use crate::project::Project;
 
-/// What a bundle's manifests are.
+/// The manifests of a bundle.
 pub(super) struct Parts {
     /// The ClusterServiceVersion.
     pub(super) version: Value,
-    /// The objects beside it.
+    /// The objects next to it.
     pub(super) beside: Vec<Value>,
 }
 
-/// How deep fields of a spec are described.
+/// Maximum depth of spec fields that get descriptors.
 const MAX_DEPTH: usize = 2;
 
 pub(super) fn of_objects(
@@ -59,7 +59,7 @@ pub(super) fn of_objects(
         }
         let mut object = object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            // The Operator Lifecycle Manager chooses the namespace.
+            // The Operator Lifecycle Manager sets the namespace.
             metadata.remove("namespace");
         }
         beside.push(object);
@@ -127,8 +127,9 @@ fn is_of(object: &Value, crd: &Value) -> bool {
         && served.into_iter().any(|one| one["name"] == version)
 }
 
-/// Whether an object is part of the ClusterServiceVersion itself. These are the operator's account and what it may do, its
-/// deployments and webhooks.
+/// Whether an object becomes part of the ClusterServiceVersion itself.
+///
+/// These are the operator's service accounts with their RBAC, its deployments and its webhooks.
 fn is_folded(object: &Value, objects: &[Value], accounts: &[&str]) -> bool {
     let name = text(object, "/metadata/name");
     match text(object, "/kind") {
@@ -145,13 +146,13 @@ fn is_folded(object: &Value, objects: &[Value], accounts: &[&str]) -> bool {
     }
 }
 
-/// Whether a binding is for the operator's account.
+/// Whether a binding has one of the operator's service accounts as a subject.
 fn is_bound(binding: &Value, accounts: &[&str]) -> bool {
     let subjects = binding["subjects"].as_array().into_iter().flatten();
     subjects.into_iter().any(|one| one["kind"] == "ServiceAccount" && accounts.contains(&text(one, "/name")))
 }
 
-/// The rules that bindings of a kind give to each account.
+/// Returns the rules that bindings of a kind grant to each service account.
 fn permissions(objects: &[Value], accounts: &[&str], binding: &str, role: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for account in accounts {
@@ -172,7 +173,7 @@ fn permissions(objects: &[Value], accounts: &[&str], binding: &str, role: &str) 
     all
 }
 
-/// The versions of a definition as the operator's own, with what forms say of their fields.
+/// Returns the versions of a definition as owned definitions, with descriptors for their fields.
 fn owned(crd: &Value, samples: &[&Value]) -> Vec<Value> {
     let versions = crd.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
     let kind = text(crd, "/spec/names/kind");
@@ -214,7 +215,7 @@ fn descriptors(schema: &Value, prefix: &str, depth: usize) -> Vec<Value> {
     all
 }
 
-/// The webhooks, as the Operator Lifecycle Manager configures them itself.
+/// Returns the webhooks as `webhookdefinitions`, which the Operator Lifecycle Manager configures.
 fn webhooks(objects: &[Value], deployment: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (kind, admission) in [
@@ -242,7 +243,7 @@ fn link(project: &Project) -> String {
     }
 }
 
-/// Words that begin with capitals: `replicaCount` and `shop-operator` as people read them.
+/// Converts a name such as `replicaCount` or `shop-operator` to capitalized words.
 fn title(name: &str) -> String {
     let mut words = String::new();
     let mut start = true;

@@ -1,4 +1,4 @@
-//! Bundles for the Operator Lifecycle Manager: made of a project's manifests, and validated.
+//! Bundles for the Operator Lifecycle Manager: generated from a project's manifests, and validated.
 
 mod csv;
 mod scorecard;
@@ -15,7 +15,7 @@ use crate::files::{Existing, Plan, Written};
 use crate::helm::yaml;
 use crate::project::Project;
 
-/// The kinds of objects that a bundle may have beside its ClusterServiceVersion.
+/// The kinds that a bundle may contain besides its ClusterServiceVersion.
 const SUPPORTED: &[&str] = &[
     "ClusterRole",
     "ClusterRoleBinding",
@@ -39,7 +39,7 @@ const SUPPORTED: &[&str] = &[
     "VerticalPodAutoscaler",
 ];
 
-/// How a bundle is made.
+/// The options of a bundle.
 #[derive(Clone, Debug)]
 pub struct BundleOptions {
     /// The version of the bundle. Default: `0.0.1`.
@@ -48,7 +48,7 @@ pub struct BundleOptions {
     pub package: Option<String>,
     /// The channels that it is published in. Default: `alpha`.
     pub channels: Vec<String>,
-    /// The channel that is subscribed to by default. Default: the first.
+    /// The package's default channel. Default: the first one.
     pub default_channel: Option<String>,
     /// The directory of the bundle, within the project. Default: `bundle`.
     pub directory: String,
@@ -66,8 +66,10 @@ impl Default for BundleOptions {
     }
 }
 
-/// Makes a bundle of a project's manifests, as [`kustomize`](crate::kustomize()) renders config/manifests. It has a
-/// ClusterServiceVersion, the definitions and other objects beside it, metadata, and the scorecard's configuration.
+/// Generates a bundle from a project's manifests.
+///
+/// The objects are those that [`kustomize`](crate::kustomize()) renders from config/manifests. The bundle contains a
+/// ClusterServiceVersion, the definitions and other objects, metadata, and the scorecard's configuration.
 ///
 /// # Errors
 /// Fails if there is no project, its manifests cannot be installed by the Operator Lifecycle Manager, or a file cannot be written.
@@ -134,7 +136,7 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// As operator-sdk names files of bundles.
+/// Returns the file name of an object in a bundle, as in operator-sdk.
 fn file_name(object: &Value) -> String {
     let name = text(object, "/metadata/name");
     match text(object, "/kind") {
@@ -148,7 +150,7 @@ fn file_name(object: &Value) -> String {
     }
 }
 
-/// Whether a text is a semantic version.
+/// Whether a string is a semantic version.
 fn is_version(text: &str) -> bool {
     let core = text.split(['-', '+']).next().unwrap_or_default();
     let is_number = |part: &str| {

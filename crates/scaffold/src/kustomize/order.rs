@@ -1,4 +1,4 @@
-//! The order of kustomize's output: what others need comes first, webhooks come last.
+//! The legacy order of kustomize's output: kinds that others depend on first, webhooks last.
 
 use super::resource::{Id, Resource};
 
@@ -32,7 +32,9 @@ pub(super) fn sort(resources: &mut [Resource]) {
     resources.sort_by_cached_key(|resource| key(&resource.id()));
 }
 
-/// The rank of the kind, its type, and its place. Empty parts have kustomize's placeholders, which sort after letters.
+/// Returns the sort key: the kind's rank, its type, then namespace and name.
+///
+/// Empty parts have kustomize's placeholders, which sort after letters.
 fn key(id: &Id) -> (usize, String, String, String) {
     let place = |list: &[&str]| list.iter().position(|kind| *kind == id.kind);
     let rank = match (place(FIRST), place(LAST)) {

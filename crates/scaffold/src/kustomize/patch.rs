@@ -56,7 +56,7 @@ pub(super) fn apply(patch: &Patch, resources: &mut Vec<Resource>, context: &Cont
                 found
             }
         };
-        // From the end, since a patch may delete its object.
+        // Backwards, since a patch may delete its object.
         for index in indexes.into_iter().rev() {
             let id = resources[index].id();
             match merge(resources[index].content.clone(), document, "") {
@@ -64,7 +64,7 @@ pub(super) fn apply(patch: &Patch, resources: &mut Vec<Resource>, context: &Cont
                     resources.remove(index);
                 }
                 Some(mut merged) => {
-                    // A patch does not rename.
+                    // A patch does not change the kind or name.
                     merged["kind"] = id.kind.as_str().into();
                     let resource = &mut resources[index];
                     resource.content = merged;
@@ -81,7 +81,7 @@ pub(super) fn apply(patch: &Patch, resources: &mut Vec<Resource>, context: &Cont
     Ok(())
 }
 
-/// The resources that a target selects, by what they are or were.
+/// Returns the resources that a target selects by their current or previous ids.
 fn select(target: &Target, resources: &[Resource], context: &Context<'_>) -> Result<Vec<usize>> {
     let pattern = |text: &str| {
         steersman_regexp::compile(&format!("^(?:{text})$"))
@@ -101,7 +101,7 @@ fn select(target: &Target, resources: &[Resource], context: &Context<'_>) -> Res
     Ok((0..resources.len()).filter(|index| is_selected(&resources[*index])).collect())
 }
 
-/// The keys by which elements of lists in Kubernetes' own kinds are the same.
+/// Returns the merge keys of a list field in built-in kinds.
 fn merge_keys(field: &str, element: &Value) -> &'static [&'static str] {
     match field {
         "containers"
@@ -124,7 +124,7 @@ fn merge_keys(field: &str, element: &Value) -> &'static [&'static str] {
     }
 }
 
-/// Whether the schema of a type is known, so that lists are merged and not replaced.
+/// Whether the kind is built in, so that its lists are merged by key instead of replaced.
 fn is_built_in(document: &Value) -> bool {
     let api_version = document["apiVersion"].as_str().unwrap_or_default();
     match api_version.split_once('/') {
@@ -135,7 +135,7 @@ fn is_built_in(document: &Value) -> bool {
 
 const DIRECTIVE: &str = "$patch";
 
-/// A document with a patch put over it; nothing if the patch deletes it.
+/// Merges a patch into a document; `None` if the patch deletes it.
 fn merge(document: Value, patch: &Value, field: &str) -> Option<Value> {
     let known = is_built_in(&document);
     merge_value(document, patch, field, known)
@@ -181,7 +181,7 @@ fn without_directives(patch: &Map<String, Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// Elements of the patch come first, those with the same key merged.
+/// Merges lists: elements of the patch first, those with equal merge keys merged.
 fn merge_list(mut old: Vec<Value>, new: &[Value], field: &str) -> Value {
     if new.iter().any(|item| item == &json!({DIRECTIVE: "replace"})) {
         return new.iter().filter(|item| item.get(DIRECTIVE).is_none()).cloned().collect();
@@ -195,14 +195,14 @@ fn merge_list(mut old: Vec<Value>, new: &[Value], field: &str) -> Value {
         return Value::Array(new.to_vec());
     }
     let is_same = |one: &Value, other: &Value| {
-        // A secondary key that one of them lacks does not tell them apart.
+        // A secondary key is only compared if both elements have it.
         one.get(keys[0]) == other.get(keys[0])
             && keys[1..].iter().all(|key| match (one.get(key), other.get(key)) {
                 (Some(one), Some(other)) => one == other,
                 _ => true,
             })
     };
-    // Where two keys tell elements apart, kustomize puts only those first that are new.
+    // With two merge keys, kustomize puts only new elements first.
     let is_used = |key: &&&str| old.iter().chain(new).any(|item| item.get(**key).is_some());
     let keeps_order = keys.iter().filter(is_used).count() > 1;
     let mut first = Vec::new();

@@ -1,4 +1,4 @@
-//! Names in other objects: where one refers to an object that was renamed, it gets the new name.
+//! Updates references: fields that refer to a renamed object get its new name.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use super::resource::{Id, Resource};
 use super::transform::{FieldSpec, visit};
 use crate::error::{Error, Result};
 
-/// What is referred to, and from where.
+/// A referenced kind, and the fields that refer to it.
 struct Reference {
     group: &'static str,
     kind: &'static str,
     from: &'static [FieldSpec],
-    /// Fields of pods, wherever there are pods.
+    /// Fields of pod specs, in every kind that has one.
     in_pods: &'static [&'static str],
 }
 
@@ -129,7 +129,7 @@ const REFERENCES: &[Reference] = &[
 
 const ROLE_NAME: &str = "roleRef/name";
 
-/// Where the pods of a kind are. Kustomize leaves out some pairs of kinds.
+/// Returns the path of a kind's pod spec. Like kustomize, some pairs of kinds are left out.
 fn pod_spec(kind: &str, referred: &str) -> Option<&'static str> {
     let of_data = matches!(referred, "ConfigMap" | "Secret");
     match kind {
@@ -143,7 +143,7 @@ fn pod_spec(kind: &str, referred: &str) -> Option<&'static str> {
     }
 }
 
-/// Gives references the names that objects have now.
+/// Updates all references to the current names of their objects.
 pub(super) fn fix(resources: &mut [Resource], directory: &Path) -> Result<()> {
     let all = resources.to_vec();
     for resource in resources {
@@ -176,7 +176,7 @@ pub(super) fn fix(resources: &mut [Resource], directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The search for what a field refers to.
+/// Looks up the object that a field refers to.
 struct Lookup<'a> {
     all: &'a [Resource],
     referrer: &'a Resource,
@@ -211,7 +211,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// The object that had this name, in this namespace if one is said.
+    /// Finds the object that had this name, in this namespace if one is given.
     fn find(&self, name: &str, namespace: Option<&str>) -> Result<Option<&Resource>, String> {
         let Reference { group, kind, .. } = self.reference;
         let mut found: Vec<&Resource> = self
@@ -255,7 +255,7 @@ impl Lookup<'_> {
         Ok(Some(first))
     }
 
-    /// A binding says whether it means a role of the cluster.
+    /// Whether a candidate has the kind of role (Role or ClusterRole) that the binding's roleRef names.
     fn fits_role(&self, candidate: &Resource) -> bool {
         if self.path != ROLE_NAME {
             return true;
@@ -269,7 +269,9 @@ impl Lookup<'_> {
         }
     }
 
-    /// Objects refer to others in their own namespace, to those of the cluster, and to service accounts.
+    /// Whether the object may refer to a candidate.
+    ///
+    /// It may if both are in the same namespace, if either is cluster-scoped, or if the candidate is a service account.
     fn is_in_reach(&self, candidate: &Resource) -> bool {
         let other = candidate.id();
         self.id.is_cluster_scoped()

@@ -1,4 +1,4 @@
-//! An object on its way through kustomizations, with the names that it had.
+//! An object being transformed by kustomizations, with its previous ids.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::role::is_cluster_scoped;
 
-/// What tells one object from another.
+/// The id of an object: group, version, kind, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Id {
     pub(super) group: String,
@@ -24,12 +24,12 @@ impl fmt::Display for Id {
 }
 
 impl Id {
-    /// Whether Kubernetes' own kinds say that it is in no namespace.
+    /// Whether it is of a built-in cluster-scoped kind.
     pub(super) fn is_cluster_scoped(&self) -> bool {
         is_cluster_scoped(&self.group, &self.kind)
     }
 
-    /// The namespace that it is compared by.
+    /// Returns the namespace used in comparisons.
     pub(super) fn effective_namespace(&self) -> &str {
         match self.namespace.as_str() {
             _ if self.is_cluster_scoped() => "_non_namespaceable_",
@@ -49,11 +49,11 @@ impl Id {
     }
 }
 
-/// An object, and what it was called before.
+/// An object with its previous ids.
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
     pub(super) content: Value,
-    /// Its ids before each change of its name or namespace, the first one first.
+    /// Its ids before each change of its name or namespace, oldest first.
     pub(super) previous: Vec<Id>,
     pub(super) prefixes: Vec<String>,
     pub(super) suffixes: Vec<String>,
@@ -64,7 +64,7 @@ impl Resource {
         Self { content, previous: Vec::new(), prefixes: Vec::new(), suffixes: Vec::new() }
     }
 
-    /// What it is now.
+    /// Returns the current id.
     pub(super) fn id(&self) -> Id {
         let text = |pointer: &str| {
             self.content.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -80,17 +80,17 @@ impl Resource {
         }
     }
 
-    /// What it was at first.
+    /// Returns the original id.
     pub(super) fn original_id(&self) -> Id {
         self.previous.first().cloned().unwrap_or_else(|| self.id())
     }
 
-    /// What it is and was.
+    /// Returns the previous ids and the current one.
     pub(super) fn ids(&self) -> impl Iterator<Item = Id> {
         self.previous.iter().cloned().chain([self.id()])
     }
 
-    /// Notes down what it is now, before that changes.
+    /// Records the current id before it changes.
     pub(super) fn store_id(&mut self) {
         self.previous.push(self.id());
     }
@@ -103,7 +103,7 @@ impl Resource {
         }
     }
 
-    /// Whether prefixes and suffixes of one end as those of the other.
+    /// Whether prefixes and suffixes of both are compatible: one list ends with the other.
     pub(super) fn has_affixes_of(&self, other: &Self, allow_empty: bool) -> bool {
         let ends_alike = |one: &[String], other: &[String]| {
             (allow_empty && (one.is_empty() || other.is_empty()))

@@ -1,4 +1,4 @@
-//! What a kustomization does to its resources, in kustomize's order.
+//! Transforms the resources of a kustomization, in kustomize's order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,11 +10,11 @@ use super::patch;
 use super::resource::{Id, Resource};
 use crate::error::{Error, Result};
 
-/// Where a kustomization is.
+/// The location of a kustomization.
 pub(super) struct Context<'a> {
     pub(super) file: &'a Path,
     pub(super) directory: &'a Path,
-    /// The directory without links.
+    /// The directory with symbolic links resolved.
     pub(super) root: &'a Path,
 }
 
@@ -24,14 +24,14 @@ impl Context<'_> {
     }
 }
 
-/// A field of objects, as kustomize's configuration names it: lists on the way are gone through.
+/// A field spec, as in kustomize's configuration: lists along the path are traversed.
 pub(super) struct FieldSpec {
     /// The API group; empty for any.
     pub(super) group: &'static str,
     /// The kind; empty for any.
     pub(super) kind: &'static str,
     pub(super) path: &'static str,
-    /// Whether maps that are missing on the way are made.
+    /// Whether to create missing maps along the path.
     pub(super) create: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn visit(value: &mut Value, path: &str, create: bool, change: &mut dy
 
 const SERVICE: &str = "Service";
 
-/// Where labels of selectors are.
+/// The fields with the labels of selectors.
 const SELECTORS: &[FieldSpec] = &[
     spec("", SERVICE, "spec/selector", true),
     spec("", "ReplicationController", "spec/selector", true),
@@ -87,7 +87,7 @@ const SELECTORS: &[FieldSpec] = &[
     spec("networking.k8s.io", "NetworkPolicy", "spec/egress/to/podSelector/matchLabels", false),
 ];
 
-/// Where the pods of deployments and stateful sets say which others they stay near to or away from.
+/// The label selectors of pod affinity and anti-affinity in Deployments and StatefulSets.
 const AFFINITIES: &[&str] = &[
     "spec/template/spec/affinity/podAffinity/preferredDuringSchedulingIgnoredDuringExecution/podAffinityTerm/labelSelector/matchLabels",
     "spec/template/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/labelSelector/matchLabels",
@@ -96,7 +96,7 @@ const AFFINITIES: &[&str] = &[
     "spec/template/spec/topologySpreadConstraints/labelSelector/matchLabels",
 ];
 
-/// Where the metadata of templates is, to which labels or annotations are added.
+/// The metadata of templates, which labels or annotations are added to.
 const TEMPLATES: &[FieldSpec] = &[
     spec("", "ReplicationController", "spec/template/metadata", true),
     spec("", "Deployment", "spec/template/metadata", true),
@@ -218,7 +218,7 @@ fn add_labels(
     }
     if selectors {
         for spec in SELECTORS.iter().filter(|spec| spec.applies_to(id)) {
-            // Services of other groups, Knative's for instance, have no such selector.
+            // Services of other groups, such as Knative's, have no such selector.
             if spec.kind != SERVICE || id.version == "v1" {
                 visit(content, spec.path, spec.create, &mut |value| add(value, pairs));
             }
@@ -242,7 +242,7 @@ fn add_annotations(content: &mut Value, id: &Id, pairs: &BTreeMap<String, String
     }
 }
 
-/// Sets images of containers, wherever an object has them.
+/// Overrides the images of all containers in an object.
 pub(super) fn images(content: &mut Value, images: &[Image]) {
     if images.is_empty() || content["kind"] == "CustomResourceDefinition" {
         return;
@@ -290,11 +290,11 @@ fn set_image(container: &mut Map<String, Value>, images: &[Image]) {
     }
 }
 
-/// Name, tag and digest of an image; empty for those that it lacks.
+/// Splits an image into name, tag and digest; missing parts are empty.
 pub(super) fn split_image(image: &str) -> (String, String, String) {
     let (rest, digest) = image.split_once('@').unwrap_or((image, ""));
     let (name, tag) = match rest.rfind(':') {
-        // A colon before the last slash is that of the registry's port.
+        // A colon before the last slash belongs to the registry's port.
         Some(colon) if !rest[colon..].contains('/') => (&rest[..colon], &rest[colon + 1..]),
         _ => (rest, ""),
     };

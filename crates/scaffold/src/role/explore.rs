@@ -1,26 +1,30 @@
-//! Rendering a chart under many values, to see which kinds it can make.
+//! Renders a chart with many combinations of values, to find the kinds that it can create.
 
 use serde_json::{Map, Value, json};
 use steersman_chart::{Chart, Release, RenderOptions, Rendered, Seeded, Values};
 
 use super::stub;
 
-/// The release that is rendered: unlikely to be part of any other name.
+/// The name of the rendered release: unlikely to be part of any other name.
 pub(super) const RELEASE: &str = "rel-zqx";
 pub(super) const NAMESPACE: &str = "ns-zqx";
 
-/// How many bytes of templates are rendered in all, and how many renders that makes at least and at most. Work is counted
-/// and not timed: a chart's role is the same on every machine.
+/// Limit on the total bytes of templates rendered, from which the number of renders follows.
+///
+/// Work is counted instead of timed, so that a chart's role is the same on every machine. The two constants below bound
+/// the number of renders.
 const MAX_BYTES: usize = 8 << 20;
 const MIN_RENDERS: usize = 24;
 const MAX_RENDERS: usize = 200;
-/// How deep values are looked at.
+/// Maximum depth of values that are explored.
 const MAX_DEPTH: usize = 16;
 
 type Path = Vec<String>;
 
-/// Renders a chart with its own values, with all its switches on and off, and with each of them turned by itself, as far as
-/// the bounds allow; `see` is given all that comes out. Gives the error of the chart's own values if nothing renders.
+/// Renders a chart with its own values and with its boolean values toggled, together and individually.
+///
+/// The schema's `enum` values are tried as well, all within the bounds above. `see` is called with each successful render.
+/// If nothing renders, the error is that of the chart's own values.
 pub(super) fn explore(chart: &Chart, see: &mut dyn FnMut(&Rendered)) -> Result<(), steersman_chart::Error> {
     let values = all_values(chart, 0);
     let mut switches = Vec::new();
@@ -30,7 +34,7 @@ pub(super) fn explore(chart: &Chart, see: &mut dyn FnMut(&Rendered)) -> Result<(
             switches.push(path);
         }
     }
-    // Outer switches first: what is inside shows only while they are on.
+    // Outer switches first: inner ones only have an effect while they are on.
     switches.sort_by_key(Vec::len);
     let schema = chart.schema().and_then(|text| serde_json::from_slice(text).ok()).unwrap_or(Value::Null);
     let mut choices = Vec::new();
@@ -42,7 +46,7 @@ pub(super) fn explore(chart: &Chart, see: &mut dyn FnMut(&Rendered)) -> Result<(
     let mut explorer = Explorer { chart: quick, left, see, rendered: 0, first_error: None };
     let none = json!({});
     if !explorer.render(&none) && stubbed.is_some() {
-        // A chart that looks into its own keys needs real ones.
+        // A chart that parses its generated keys needs real ones.
         explorer.chart = chart;
         explorer.left = MIN_RENDERS.min(left);
         explorer.render(&none);
@@ -68,7 +72,7 @@ pub(super) fn explore(chart: &Chart, see: &mut dyn FnMut(&Rendered)) -> Result<(
 
 struct Explorer<'a> {
     chart: &'a Chart,
-    /// How many renders are left.
+    /// The number of renders left.
     left: usize,
     rendered: usize,
     see: &'a mut dyn FnMut(&Rendered),
@@ -88,7 +92,7 @@ impl Explorer<'_> {
         let environment = || Seeded::new(1, std::time::SystemTime::UNIX_EPOCH);
         let mut rendered = self.chart.render(&values, &options, environment());
         if rendered.is_err() {
-            // What a person has to give is missing here: `required` and `fail` let it pass.
+            // Values that users must provide are missing here: in lint mode, `required` and `fail` do not fail.
             options.lint = true;
             rendered = self.chart.render(&values, &options, environment());
         }
@@ -105,7 +109,7 @@ impl Explorer<'_> {
         }
     }
 
-    /// Turns as many switches as the chart renders with, halving those that it does not.
+    /// Sets as many switches as the chart renders with, bisecting sets with which it does not.
     fn turn(&mut self, base: Value, switches: &[Path], yes: bool) -> Value {
         let turned = switches.iter().fold(base.clone(), |base, path| with(&base, path, &json!(yes)));
         if switches.is_empty() || self.render(&turned) {
@@ -125,7 +129,7 @@ fn template_bytes(chart: &Chart) -> usize {
     own + chart.subcharts().iter().map(template_bytes).sum::<usize>()
 }
 
-/// The values of a chart over those of its subcharts, whether they take part or not.
+/// Returns a chart's values merged over those of all its subcharts, enabled or not.
 fn all_values(chart: &Chart, depth: usize) -> Value {
     let mut values = Value::from(&chart.values());
     if depth > MAX_DEPTH {
@@ -150,7 +154,7 @@ fn all_values(chart: &Chart, depth: usize) -> Value {
     values
 }
 
-/// Adds what is missing.
+/// Adds missing keys.
 fn fill(values: &mut Value, more: &Value, depth: usize) {
     let (Some(values), Some(more)) = (values.as_object_mut(), more.as_object()) else { return };
     for (key, value) in more {
@@ -176,7 +180,7 @@ fn booleans(values: &Value, path: &mut Path, found: &mut Vec<Path>) {
     }
 }
 
-/// What subcharts are switched on by.
+/// Returns the values in the `condition`s of subcharts.
 fn conditions(chart: &Chart) -> Vec<Path> {
     let dependencies = chart.metadata().dependencies.iter().flatten();
     dependencies
@@ -187,7 +191,7 @@ fn conditions(chart: &Chart) -> Vec<Path> {
         .collect()
 }
 
-/// The values that a schema lists for a field.
+/// Collects the `enum` values of a schema's fields.
 fn enums(root: &Value, schema: &Value, path: &mut Path, found: &mut Vec<(Path, Value)>) {
     let schema = match schema.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#')) {
         Some(pointer) => root.pointer(pointer).unwrap_or(&Value::Null),
@@ -209,7 +213,7 @@ fn pointer(path: &[String]) -> String {
     path.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
-/// Values with one of them set.
+/// Returns the values with the one at a path set.
 fn with(values: &Value, path: &[String], value: &Value) -> Value {
     let mut values = values.clone();
     let mut at = &mut values;

@@ -1,4 +1,4 @@
-//! Which resource serves a kind, without a cluster to ask.
+//! Maps kinds to resources without a cluster's discovery.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use steersman_chart::{Chart, split};
 
 use crate::names;
 
-/// Kubernetes' own kinds: group, kind, and whether its objects are in namespaces.
+/// The built-in kinds: group, kind, and whether it is namespaced.
 const BUILT_IN: &str = include_str!("../../data/kinds.tsv");
 
 /// A resource.
@@ -18,7 +18,7 @@ pub(crate) struct Served {
     pub(crate) namespaced: bool,
 }
 
-/// Kinds and their resources: Kubernetes' own, and those that a chart defines.
+/// Maps kinds to resources: the built-in ones, and those that a chart defines.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     defined: HashMap<(String, String), Served>,
@@ -33,7 +33,7 @@ static SCOPES: LazyLock<HashMap<(&str, &str), bool>> = LazyLock::new(|| {
 });
 
 impl Kinds {
-    /// Knows the kinds that are defined in the `crds/` of a chart and its subcharts.
+    /// Collects the kinds defined in the `crds/` of a chart and its subcharts.
     pub(crate) fn of_chart(chart: &Chart) -> Self {
         let mut kinds = Self::default();
         for file in chart.all_files().iter().filter(|file| file.name.split('/').any(|part| part == "crds")) {
@@ -50,7 +50,7 @@ impl Kinds {
         !self.defined.is_empty()
     }
 
-    /// Learns of a definition; other objects say nothing.
+    /// Adds the kind of a definition; other objects are ignored.
     pub(crate) fn define(&mut self, object: &Value) {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         if text("/kind").as_deref() != Some("CustomResourceDefinition") {
@@ -62,18 +62,18 @@ impl Kinds {
         self.defined.insert((group, kind), Served { plural, namespaced });
     }
 
-    /// The resource that serves a kind; guessed as Kubernetes does where nothing says it.
+    /// Returns the resource of a kind; unknown kinds are guessed as Kubernetes does.
     pub(crate) fn find(&self, group: &str, kind: &str) -> Served {
         if let Some(found) = self.defined.get(&(group.to_owned(), kind.to_owned())) {
             return found.clone();
         }
-        // Groups that are gone, such as extensions, had kinds that are in other groups now.
+        // Removed groups, such as extensions, had kinds that are in other groups now.
         let namespaced = SCOPES.get(&(group, kind)).copied().or_else(|| scope_of(kind));
         Served { plural: names::guess_resource(kind), namespaced: namespaced.unwrap_or(true) }
     }
 }
 
-/// Whether a kind is one of Kubernetes' own that are in no namespace.
+/// Whether a kind is built in and cluster-scoped.
 pub(crate) fn is_cluster_scoped(group: &str, kind: &str) -> bool {
     SCOPES.get(&(group, kind)) == Some(&false)
 }
@@ -82,7 +82,7 @@ fn scope_of(kind: &str) -> Option<bool> {
     SCOPES.iter().find(|((_, known), _)| *known == kind).map(|(_, namespaced)| *namespaced)
 }
 
-/// The group of one of Kubernetes' own kinds; events are those of `events.k8s.io`, as in newer manifests.
+/// Returns the group of a built-in kind. For Event it is `events.k8s.io`, as in newer manifests.
 pub(crate) fn group_of(kind: &str) -> Option<&'static str> {
     SCOPES.keys().filter(|(_, known)| *known == kind).map(|(group, _)| *group).max()
 }

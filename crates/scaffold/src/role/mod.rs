@@ -1,4 +1,4 @@
-//! The role of an operator: what it must be allowed for the releases of a chart.
+//! Derives an operator's role: the permissions that the releases of a chart require.
 
 mod explore;
 mod kinds;
@@ -20,14 +20,14 @@ use crate::project::Resource;
 const KEEP: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What an operator needs for a kind: in the namespaces that it works in, and outside of namespaces.
+/// The permissions that an operator needs for a kind: in its watched namespaces, and cluster-wide.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     pub(crate) inside: Permissions,
     pub(crate) outside: Permissions,
 }
 
-/// What an operator needs to keep releases of a chart for the objects of a kind.
+/// Returns the permissions that an operator needs to manage releases of a chart for a kind's objects.
 pub(crate) fn of_chart(chart: &Chart, resource: &Resource, namespaced: bool) -> Result<Needs> {
     let mut seen = Seen { kinds: Kinds::of_chart(chart), ..Seen::default() };
     explore::explore(chart, &mut |rendered| seen.see(rendered))?;
@@ -39,22 +39,22 @@ pub(crate) fn of_chart(chart: &Chart, resource: &Resource, namespaced: bool) -> 
     let Resource { group, plural, .. } = resource;
     primary.allow(group, plural, &[], &["get", "list", "patch", "update", "watch"]);
     primary.allow(group, &format!("{plural}/status"), &[], &["get", "patch", "update"]);
-    // Owner references that block deletion need this one.
+    // Required for owner references with blockOwnerDeletion.
     primary.allow(group, &format!("{plural}/finalizers"), &[], &["update"]);
     Ok(needs)
 }
 
-/// What renders of a chart had in them.
+/// What the renders of a chart contained.
 #[derive(Debug, Default)]
 struct Seen {
     kinds: Kinds,
-    /// Group and kind of what is made.
+    /// Group and kind of the created objects.
     made: BTreeSet<(String, String)>,
-    /// The rules of roles that are made: an operator can grant only what it is allowed itself.
+    /// The rules of created roles: an operator can only grant permissions that it has itself.
     granted: Needs,
-    /// Resource and name of roles that are bound and not made.
+    /// Resource and name of roles that are bound but not created.
     bound: BTreeSet<(&'static str, String)>,
-    /// Whether roles are made whose rules are those of others.
+    /// Whether roles with an aggregationRule are created.
     aggregates: bool,
     reads_logs: bool,
 }
@@ -124,7 +124,7 @@ impl Seen {
             permissions.allow(group, &served.plural, &[], &KEEP);
         }
         if self.kinds.has_definitions() {
-            // The operator installs what is in crds/ and waits until it is served.
+            // The operator installs the definitions in crds/ and waits until they are established.
             let verbs = ["create", "get", "list", "patch", "watch"];
             needs.outside.allow("apiextensions.k8s.io", "customresourcedefinitions", &[], &verbs);
         }
@@ -142,7 +142,7 @@ impl Seen {
     }
 }
 
-/// The objects of a list, or the object itself.
+/// Returns the items of a List, or the object itself.
 fn unfold(object: Value) -> Vec<Value> {
     match object.get("items").and_then(Value::as_array) {
         Some(items) if text(&object, "/kind").ends_with("List") => {
@@ -168,12 +168,12 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether a name is made from the release's.
+/// Whether a name is derived from the release's name or namespace.
 fn is_own(name: &str) -> bool {
     name.contains(explore::RELEASE) || name.contains(explore::NAMESPACE)
 }
 
-/// The group of an API version.
+/// Returns the group of an API version.
 fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

@@ -1,26 +1,26 @@
-//! Permissions, and the fewest rules that grant them.
+//! Permissions, and the minimal set of RBAC rules that grants them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// What may be done with which resources and URLs.
+/// A set of allowed verbs per resource and per non-resource URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Permissions {
     resources: BTreeMap<Target, BTreeSet<String>>,
     urls: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A resource, or the objects of it that have certain names.
+/// A resource, optionally restricted to objects by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     group: String,
     resource: String,
-    /// Empty for all.
+    /// Empty for all names.
     names: Vec<String>,
 }
 
-/// What resources must have in common to share a rule: group, names and verbs.
+/// The key by which resources share a rule: group, names and verbs.
 type Same<'a> = (&'a str, &'a [String], &'a BTreeSet<String>);
 
 impl Permissions {
@@ -29,8 +29,10 @@ impl Permissions {
         self.resources.entry(target).or_default().extend(verbs.iter().map(|verb| (*verb).to_owned()));
     }
 
-    /// Adds a rule of a role. Names that `is_own` finds are made by the release, whose name is not known yet: the rule is
-    /// for all names then.
+    /// Adds a rule of a role.
+    ///
+    /// If `is_own` matches one of its names, that name depends on the release's, which is not known yet: the rule then
+    /// applies to all names.
     pub(crate) fn allow_rule(&mut self, rule: &Value, is_own: impl Fn(&str) -> bool) {
         let verbs = texts(rule, "verbs");
         let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
@@ -49,7 +51,7 @@ impl Permissions {
         }
     }
 
-    /// Adds all that others allow.
+    /// Adds all of another set's permissions.
     pub(crate) fn extend(&mut self, others: Self) {
         for (target, verbs) in others.resources {
             self.resources.entry(target).or_default().extend(verbs);
@@ -63,11 +65,11 @@ impl Permissions {
         self.resources.is_empty() && self.urls.is_empty()
     }
 
-    /// The rules: resources of one group with the same verbs share one.
+    /// Returns the rules: resources of a group with the same names and verbs share one.
     pub(crate) fn rules(&self) -> Vec<Value> {
         let mut merged: BTreeMap<Same<'_>, Vec<&str>> = BTreeMap::new();
         for (target, verbs) in &self.resources {
-            // What is allowed for all names need not be allowed for some.
+            // Permissions for all names make those for single names redundant.
             let all = Target { names: Vec::new(), ..target.clone() };
             let is_covered = !target.names.is_empty()
                 && self.resources.get(&all).is_some_and(|more| verbs.is_subset(more));

@@ -1,10 +1,10 @@
-//! Kinds that templates name, for those that no render reached: what is made only if a list or a text is given.
+//! Scans templates for kinds that no render reached, such as those created only if a list is set.
 
 use steersman_chart::Chart;
 
 use super::kinds::group_of;
 
-/// The kinds that templates of a chart and its subcharts name: API version and kind.
+/// Returns API version and kind of the objects named in templates of a chart and its subcharts.
 pub(super) fn kinds(chart: &Chart) -> Vec<(String, String)> {
     let mut found = Vec::new();
     scan(chart, &mut found);
@@ -44,7 +44,7 @@ fn scan_text(text: &str, found: &mut Vec<(String, String)>) {
             let written = api_version.filter(|version| !version.is_empty() && !version.contains(['{', ' ']));
             match (written, group_of(kind)) {
                 (Some(version), _) => found.push((version.to_owned(), kind.to_owned())),
-                // A template chooses the version, and Kubernetes has one group with this kind.
+                // The version is templated, but the kind is built in and determines the group.
                 (None, Some("")) => found.push(("v1".to_owned(), kind.to_owned())),
                 (None, Some(group)) => found.push((format!("{group}/v1"), kind.to_owned())),
                 (None, None) => {}

@@ -1,12 +1,14 @@
-//! Charts without the functions that take long: what keys and hashes are made of changes no kind.
+//! Stubs slow template functions: keys and hashes do not affect which kinds a chart creates.
 
 use steersman_chart::{Chart, File, archive_files};
 
-/// How deep packed charts are unpacked.
+/// Maximum nesting depth of packed subcharts.
 const MAX_DEPTH: usize = 8;
 
-/// Functions that look for primes or are slow on purpose, and what takes the same arguments in their place. Those that give
-/// a certificate give a table with the same keys; an odd number of arguments needs one more to make pairs.
+/// Slow functions, which generate primes or hash passwords, and stubs that accept the same arguments.
+///
+/// Functions that return a certificate are replaced by a dict with the same keys; an odd number of arguments needs one
+/// more to form pairs.
 const STUBS: [(&str, &str); 11] = [
     ("bcrypt", "print"),
     ("buildCustomCert", r#"dict "Cert" "-" "Key" "-""#),
@@ -21,7 +23,7 @@ const STUBS: [(&str, &str); 11] = [
     ("htpasswd", "print"),
 ];
 
-/// The same chart with stubs for slow functions; nothing if it has none, or does not load so.
+/// Returns the chart with slow functions stubbed; `None` if it uses none, or does not load with stubs.
 pub(super) fn stubbed(chart: &Chart) -> Option<Chart> {
     let mut files = Vec::new();
     unpack("", chart.all_files(), &mut files, 0);
@@ -36,7 +38,7 @@ pub(super) fn stubbed(chart: &Chart) -> Option<Chart> {
     changed.then(|| Chart::from_files(files).ok())?
 }
 
-/// The files, with those of packed charts in their place.
+/// Collects the files, with packed charts replaced by their content.
 fn unpack(prefix: &str, files: &[File], all: &mut Vec<File>, depth: usize) {
     for file in files {
         let packed =
@@ -48,7 +50,7 @@ fn unpack(prefix: &str, files: &[File], all: &mut Vec<File>, depth: usize) {
     }
 }
 
-/// The text with slow functions replaced; nothing if it has none.
+/// Replaces slow functions in a template; `None` if it uses none.
 fn replace(text: &str) -> Option<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '"' | '-');
     let mut replaced: Option<String> = None;

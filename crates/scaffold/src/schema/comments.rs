@@ -1,14 +1,14 @@
-//! Comments in values.yaml, by the keys that they are about.
+//! Extracts comments in values.yaml by the keys that they document.
 
 use std::collections::HashMap;
 
-/// What is said of each key.
+/// The comments by key path.
 #[derive(Debug, Default)]
 pub(super) struct Comments(HashMap<Vec<String>, String>);
 
 impl Comments {
-    /// Reads the comments above keys, as people write them, and as helm-docs (`# -- text`) and bitnami's generator
-    /// (`## @param key text`) read them.
+    /// Reads plain comments above keys, and those of helm-docs (`# -- text`) and bitnami's generator
+    /// (`## @param key text`).
     pub(super) fn read(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
         let mut reader = Reader::default();
@@ -18,7 +18,7 @@ impl Comments {
         Self(reader.found)
     }
 
-    /// What is said of the key at a path.
+    /// Returns the comment of the key at a path.
     pub(super) fn of(&self, path: &[&str]) -> Option<&str> {
         let path: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
         self.0.get(&path).map(String::as_str)
@@ -28,11 +28,11 @@ impl Comments {
 #[derive(Default)]
 struct Reader {
     found: HashMap<Vec<String>, String>,
-    /// The keys around the line, with their indentation.
+    /// The keys that enclose the line, with their indentation.
     keys: Vec<(usize, String)>,
-    /// The comment lines just read.
+    /// The comment lines directly above.
     comment: Vec<String>,
-    /// Lines with more than this indentation are not keys: they are in a block of text or in a list.
+    /// Lines indented more than this are not keys: they belong to a block scalar or a list.
     skip_beyond: Option<usize>,
 }
 
@@ -90,9 +90,9 @@ impl Reader {
             return;
         }
         if let Some(start) = text.strip_prefix("-- ") {
-            // helm-docs begins anew here.
+            // helm-docs discards the lines above `# --`.
             self.comment.clear();
-            // A type in brackets comes before the text.
+            // A type in parentheses precedes the text.
             let start = match start.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
                 Some((_, rest)) if !rest.trim().is_empty() => rest.trim(),
                 _ => start,
@@ -104,7 +104,7 @@ impl Reader {
     }
 }
 
-/// The key that a line begins with, and what follows its colon.
+/// Splits a line into its key and the rest after the colon.
 fn key_of(content: &str) -> Option<(String, &str)> {
     let (key, rest) = match content.chars().next()? {
         quote @ ('"' | '\'') => {
@@ -120,14 +120,14 @@ fn key_of(content: &str) -> Option<(String, &str)> {
     (!key.is_empty() && !key.contains(['#', '{', '[', '&', '*'])).then(|| (key.to_owned(), rest.trim_start()))
 }
 
-/// The comment behind a value.
+/// Returns the comment after a value.
 fn trailing(rest: &str) -> Option<String> {
     let (value, text) = rest.split_once(" #")?;
     let is_text = value.trim_start().starts_with(['"', '\'']) && !value.trim_end().ends_with(['"', '\'']);
     (!is_text).then(|| sentence(&[text.trim_start_matches('#').trim().to_owned()]))?
 }
 
-/// Lines of a comment as a text, up to the first that is no text but values that were commented out.
+/// Joins the lines of a comment, up to the first that is a commented-out value.
 fn sentence(lines: &[String]) -> Option<String> {
     let is_text = |line: &&String| {
         let line = line.as_str();
@@ -146,7 +146,7 @@ fn sentence(lines: &[String]) -> Option<String> {
         .map(String::as_str)
         .filter(|line| !line.is_empty() && line.contains(char::is_alphanumeric))
         .collect();
-    // What introduces values that were commented out says nothing without them.
+    // A line that introduces commented-out values is meaningless without them.
     while lines.last().is_some_and(|line| line.ends_with(':')) {
         lines.pop();
     }

@@ -1,14 +1,16 @@
-//! From JSON Schema, as values.schema.json is written in, to a structural schema. What the latter cannot say is left open.
+//! Converts JSON Schema (values.schema.json) to a structural schema.
+//!
+//! Constraints that a structural schema cannot express are dropped, which leaves the field open.
 
 use serde_json::{Map, Value, json};
 
 use super::infer::scalar_type;
 use super::{Builder, MAX_DEPTH, entries, open, set_default, shorten};
 
-/// How many references are followed in a row.
+/// Maximum length of a chain of references.
 const MAX_REFERENCES: usize = 16;
 
-/// Keywords that mean the same in both.
+/// Keywords with the same meaning in both.
 const SAME: [&str; 12] = [
     "format",
     "maxItems",
@@ -24,14 +26,14 @@ const SAME: [&str; 12] = [
     "enum",
 ];
 
-/// The schema of a chart's values, from its values.schema.json.
+/// Converts a chart's values.schema.json to the schema of its values.
 pub(super) fn convert(root: &Value, values: &Value, builder: &mut Builder<'_>) -> Value {
     let mut converter = Converter { root, builder };
     let schema = converter.schema(root, Some(values), &mut Vec::new());
     if schema.get("type").and_then(Value::as_str) == Some("object") {
         return schema;
     }
-    // Values are an object, whatever the schema says or does not say of that.
+    // Values are always an object, even if the schema does not declare it.
     let mut schema = converter.object(resolve(root, root).unwrap_or(root), Some(values), &mut Vec::new());
     schema["type"] = "object".into();
     schema
@@ -43,7 +45,7 @@ struct Converter<'r, 'b, 'c> {
 }
 
 impl<'r> Converter<'r, '_, '_> {
-    /// Converts a schema; `value` is the chart's default for what it describes.
+    /// Converts a schema; `value` is the chart's default value for it.
     fn schema(&mut self, written: &'r Value, value: Option<&Value>, path: &mut Vec<&'r str>) -> Value {
         let mut schema = match resolve(self.root, written) {
             Some(resolved) => self.resolved(resolved, value, path),
@@ -114,11 +116,11 @@ impl<'r> Converter<'r, '_, '_> {
                 schema["additionalProperties"] = self.schema(more, None, path);
                 path.pop();
             }
-            // Unknown fields would be dropped in silence where the chart refuses them; kubectl says so first.
+            // Where the chart rejects unknown fields, the cluster prunes them; kubectl warns about them before.
             Some(Value::Bool(false)) if !properties.is_empty() && !has_more_rules => {}
             _ => schema["x-kubernetes-preserve-unknown-fields"] = true.into(),
         }
-        // What the chart has values for is completed by them, and judged by the chart then.
+        // An object with defaults in the chart is merged over them, and the chart validates the result.
         if value.is_none()
             && let Some(required) = written.get("required").and_then(Value::as_array)
         {
@@ -148,8 +150,9 @@ impl<'r> Converter<'r, '_, '_> {
     }
 }
 
-/// The types that a schema allows, null aside, and whether it allows null. None if it does not say, or says it in a way
-/// that a structural schema has not.
+/// Returns the types that a schema allows except null, and whether it allows null.
+///
+/// No types are returned if the schema declares none, or in a way that a structural schema cannot express.
 fn types(written: &Value) -> (Vec<&str>, bool) {
     if ["anyOf", "oneOf", "allOf", "not", "if"].iter().any(|key| written.get(*key).is_some())
         && written.get("type").is_none()
@@ -175,7 +178,7 @@ fn types(written: &Value) -> (Vec<&str>, bool) {
     (types, is_nullable)
 }
 
-/// Whether a constraint means in a structural schema what it means in JSON Schema.
+/// Whether a constraint has the same meaning in a structural schema as in JSON Schema.
 fn is_sound(key: &str, constraint: &Value) -> bool {
     match key {
         "pattern" => constraint.as_str().is_some_and(|text| steersman_regexp::compile(text).is_ok()),
@@ -188,7 +191,7 @@ fn is_sound(key: &str, constraint: &Value) -> bool {
     }
 }
 
-/// The schema that a reference within the document leads to; the schema itself if it is none.
+/// Resolves a reference within the document; a schema without a reference is returned unchanged.
 fn resolve<'r>(root: &'r Value, mut schema: &'r Value) -> Option<&'r Value> {
     for _ in 0..MAX_REFERENCES.min(MAX_DEPTH) {
         let Some(reference) = schema.get("$ref").and_then(Value::as_str) else {

@@ -1,16 +1,16 @@
-//! What a default value tells of the values that may stand in its place.
+//! Infers schemas from default values.
 
 use serde_json::{Map, Value, json};
 
 use super::{Builder, entries, open, set_default};
 
-/// Keys whose values Kubernetes takes as numbers and as texts.
+/// Keys whose values Kubernetes accepts as integers or strings.
 const INT_OR_STRING: [&str; 4] = ["maxSurge", "maxUnavailable", "minAvailable", "targetPort"];
-/// Keys of quantities, beneath which numbers and texts mean the same.
+/// Keys of quantities, whose values may be numbers or strings.
 const QUANTITIES: [&str; 3] = ["limits", "requests", "resources"];
 
 impl Builder<'_> {
-    /// The schema of a chart's values.
+    /// Infers the schema of a chart's values.
     pub(super) fn infer_root(&mut self, values: &Value) -> Value {
         let mut schema = self.infer_object(values, &mut Vec::new());
         schema["type"] = "object".into();
@@ -42,7 +42,7 @@ impl Builder<'_> {
             return schema;
         }
         let mut schema = match value {
-            // Nothing says what it would be, and nor does an empty text, which often stands for it.
+            // Null has no type, and an empty string is often used in its place.
             Value::Null => return open(),
             Value::String(text) if text.is_empty() => return open(),
             Value::Object(_) if QUANTITIES.contains(&key) => {
@@ -57,7 +57,7 @@ impl Builder<'_> {
     }
 }
 
-/// What all items have in common.
+/// Returns the schema that all items have in common.
 fn items_of(items: &[Value]) -> Value {
     let mut kinds = items.iter().map(scalar_type);
     let Some(first) = kinds.next() else { return open() };
@@ -67,7 +67,7 @@ fn items_of(items: &[Value]) -> Value {
     }
 }
 
-/// The type of a value in words of schemas.
+/// Returns the schema type of a value.
 pub(super) fn scalar_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,7 +1,9 @@
-//! The schema of a kind whose spec is a chart's values: from values.schema.json, else from values.yaml.
+//! Generates the schema of a kind whose spec is a chart's values.
 //!
-//! **Invariant:** the schema is structural, accepts the chart's own values, and is open wherever the chart does not say
-//! what a value may be: it never refuses what the chart would take.
+//! Its source is values.schema.json if the chart has one, else values.yaml.
+//!
+//! **Invariant:** the schema is structural, accepts the chart's own values, and is open wherever the chart does not
+//! restrict a value: it never rejects what the chart would accept.
 
 mod comments;
 mod convert;
@@ -15,16 +17,18 @@ use self::comments::Comments;
 use crate::crd;
 use crate::project::Resource;
 
-/// How deep values are described; what is deeper is open.
+/// Maximum depth of described values; deeper ones are open.
 const MAX_DEPTH: usize = 12;
-/// How many fields are described; what comes after them is open. A definition must fit into one object of the cluster.
+/// Maximum number of described fields; further ones are open, so that the definition is not too large.
 const MAX_FIELDS: usize = 2000;
-/// How long a description may be, in characters.
+/// Maximum length of a description, in characters.
 const MAX_DESCRIPTION: usize = 400;
-/// How long a default may be, in bytes of JSON. Longer ones, such as configuration files, are not copied into every object.
+/// Maximum size of a default, in bytes of JSON.
+///
+/// Longer ones, such as configuration files, are not copied into every object.
 const MAX_DEFAULT: usize = 200;
 
-/// The schema of the spec, for a chart.
+/// Returns the schema of a kind's spec for a chart.
 pub(crate) fn of_chart(chart: &Chart, resource: &Resource) -> Value {
     let values = chart_values(chart);
     let comments = Comments::read(chart.file("values.yaml").unwrap_or_default());
@@ -39,29 +43,29 @@ pub(crate) fn of_chart(chart: &Chart, resource: &Resource) -> Value {
     spec
 }
 
-/// The chart's own values as JSON.
+/// Returns the chart's own values as JSON.
 pub(crate) fn chart_values(chart: &Chart) -> Value {
     Value::from(&chart.values())
 }
 
-/// A schema that takes anything.
+/// Returns a schema that accepts anything.
 fn open() -> Value {
     json!({ "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// A schema that takes any object.
+/// Returns a schema that accepts any object.
 pub(crate) fn open_object(description: &str) -> Value {
     json!({ "description": description, "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// Describes values, a bounded number of them.
+/// Builds schemas for a bounded number of values.
 struct Builder<'a> {
     comments: &'a Comments,
     fields: usize,
 }
 
 impl Builder<'_> {
-    /// Whether one more field can be described.
+    /// Counts a field, and returns whether it can still be described.
     fn has_room(&mut self, path: &[&str]) -> bool {
         self.fields += 1;
         self.fields <= MAX_FIELDS && path.len() <= MAX_DEPTH
@@ -85,10 +89,10 @@ fn shorten(text: &str) -> String {
     format!("{}…", cut.get(..end).unwrap_or(&cut))
 }
 
-/// Gives a schema the default that the chart has, if it is short and says anything.
+/// Sets the chart's default in a schema, if it is a short scalar that is not empty.
 fn set_default(schema: &mut Value, value: Option<&Value>) {
     let Some(value) = value else { return };
-    // Helm deletes a key that is null, which a cluster would drop unless it may be null.
+    // In Helm, null deletes a key. The API server drops null values of fields that are not nullable.
     if schema.get("enum").is_none() {
         schema["nullable"] = true.into();
     }
@@ -102,7 +106,7 @@ fn set_default(schema: &mut Value, value: Option<&Value>) {
     }
 }
 
-/// Opens each field whose schema a cluster would refuse, or whose schema refuses the chart's own value.
+/// Opens each field whose schema is invalid, or rejects the chart's own value.
 fn settle(spec: &mut Value, values: &Value, resource: &Resource) {
     let Some(Value::Object(properties)) = spec.get("properties").cloned() else { return };
     for (name, schema) in properties {
@@ -125,7 +129,7 @@ fn settle(spec: &mut Value, values: &Value, resource: &Resource) {
 
 fn fits(spec: &Value, values: &Value, resource: &Resource) -> bool {
     let mut crd = crd::definition(resource, true, spec.clone(), serde_json::json!([]));
-    // As an API server completes it before it judges.
+    // As defaulted by an API server before validation.
     crd["spec"]["conversion"] = json!({ "strategy": "None" });
     crd["status"] =
         json!({ "acceptedNames": { "plural": "", "kind": "" }, "storedVersions": [resource.version] });
@@ -203,7 +207,7 @@ maxUnavailable: 1
         assert_eq!(field("hosts")["items"], open());
         assert_eq!(field("args")["items"], json!({"type": "string"}));
         assert_eq!(field("annotations")["type"], "object");
-        // What may be something else is open.
+        // Fields that may have another type are open.
         assert_eq!(field("port")["type"], Value::Null);
         assert_eq!(field("image")["properties"]["tag"]["type"], Value::Null);
         assert_eq!(field("maxUnavailable")["x-kubernetes-int-or-string"], true);
@@ -243,14 +247,14 @@ maxUnavailable: 1
         }
         assert_eq!(field("labels")["additionalProperties"], json!({"type": "string"}));
         assert_eq!(*field("tuple"), json!({"type": "array", "items": open()}));
-        // The chart's own values complete what objects leave out; what it has none for must be whole.
+        // The chart's own values complete objects; only where it has none are fields required.
         assert_eq!(spec["required"], Value::Null);
         assert_eq!(field("rules")["items"]["required"], json!(["host"]));
     }
 
     #[test]
     fn what_no_cluster_takes_is_opened() {
-        // The chart's own value breaks its own schema, as happens where a person must give it.
+        // The chart's own value violates its own schema, as happens for values that users must provide.
         let json =
             r#"{"properties": {"replicas": {"type": "integer", "minimum": 1}, "name": {"type": "string"}}}"#;
         let spec = schema("replicas: 0\nname: a\n", Some(json));

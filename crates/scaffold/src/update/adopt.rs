@@ -1,4 +1,4 @@
-//! Files of a project whose first state is not known: what becomes of each.
+//! Adopts files of a project whose scaffolded state is not known.
 
 use serde_json::{Value, json};
 
@@ -9,20 +9,20 @@ use crate::layout::ROLE;
 use crate::project::Project;
 use crate::role::Permissions;
 
-/// What becomes of a file.
+/// The decision about a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Adopted {
-    /// It gets this text, which has everything that a person decided on.
+    /// Replace it with this content, which includes the user's settings.
     Replace(String),
-    /// It stays, and a person is told.
+    /// Keep it, and report that.
     Keep,
-    /// It stays, as nothing would change.
+    /// Keep it, as nothing would change.
     Unchanged,
-    /// A person decides, between conflict markers.
+    /// Merge it with conflict markers for the user to resolve.
     Merge,
 }
 
-/// Lines that a person is meant to edit: these are carried over into the scaffold's file.
+/// Prefixes of lines that users are meant to edit, which are carried over into the scaffold's file.
 const CARRIED: &[(&str, &[&str])] = &[
     ("Makefile", &["VERSION ?=", "IMAGE_TAG_BASE ?=", "IMG ?="]),
     (DEFAULT, &["namespace:", "namePrefix:"]),
@@ -31,7 +31,7 @@ const CARRIED: &[(&str, &[&str])] = &[
 const DEFAULT: &str = "config/default/kustomization.yaml";
 const MANAGER: &str = "config/manager/manager.yaml";
 
-/// Instructions of operator-sdk's Dockerfiles beside FROM, with single blanks.
+/// Instructions of operator-sdk's Dockerfiles except FROM, with single spaces.
 const INSTRUCTIONS: [&str; 9] = [
     "ENV HOME=/opt/helm",
     "WORKDIR ${HOME}",
@@ -57,7 +57,7 @@ const FLAGS: [&str; 9] = [
     "--zap-log-level",
 ];
 
-/// Decides on a file that differs from the scaffold's.
+/// Decides about a file that differs from the scaffold's.
 pub(super) fn adopt(project: &Project, path: &str, mine: &str, new: &str) -> Adopted {
     let name = project.name();
     match path {
@@ -70,7 +70,7 @@ pub(super) fn adopt(project: &Project, path: &str, mine: &str, new: &str) -> Ado
     if known::is_file(path, &drop_carried(path, mine), name) {
         return Adopted::Replace(carried);
     }
-    // Comments are a person's words: they are never lost.
+    // Comments that users wrote are never dropped.
     let has_own_words = !known::has_known_comments(mine, new, name);
     match path {
         "Makefile" => return Adopted::Merge,
@@ -90,7 +90,7 @@ pub(super) fn adopt(project: &Project, path: &str, mine: &str, new: &str) -> Ado
     match (known::substance(mine, name), known::substance(new, name)) {
         (Some(mine), Some(new)) if mine == new && !has_own_words => Adopted::Replace(carried),
         (Some(mine), Some(new)) if mine == new => Adopted::Unchanged,
-        // An object of the same name is what the rest of the project refers to.
+        // The rest of the project refers to the object by its name, so the user's version works.
         (Some(mine), Some(new)) if identities(&mine) == identities(&new) => Adopted::Keep,
         _ => Adopted::Merge,
     }
@@ -100,7 +100,7 @@ fn carried_prefixes(path: &str) -> &'static [&'static str] {
     CARRIED.iter().find(|(known, _)| *known == path).map_or(&[], |(_, prefixes)| *prefixes)
 }
 
-/// The scaffold's text with the lines of a person that are meant to be edited.
+/// Returns the scaffold's file with the user's values of the editable lines.
 fn carry_over(path: &str, mine: &str, new: &str) -> String {
     let prefixes = carried_prefixes(path);
     let find = |prefix: &str| mine.lines().find(|line| line.starts_with(prefix));
@@ -111,7 +111,7 @@ fn carry_over(path: &str, mine: &str, new: &str) -> String {
     new.split_inclusive('\n').map(carried).collect()
 }
 
-/// A text without the values of the lines that are meant to be edited.
+/// Removes the values of the editable lines.
 fn drop_carried(path: &str, text: &str) -> String {
     let prefixes = carried_prefixes(path);
     let dropped = |line: &str| match prefixes.iter().find(|prefix| line.starts_with(**prefix)) {
@@ -121,7 +121,7 @@ fn drop_carried(path: &str, text: &str) -> String {
     text.lines().map(dropped).collect()
 }
 
-/// A file of patterns with those of the scaffold that it lacks.
+/// Adds the scaffold's missing patterns to an ignore file.
 fn with_missing_lines(mine: &str, new: &str) -> String {
     let is_pattern = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     let has = |line: &str| mine.lines().any(|known| known.trim().trim_matches('/') == line.trim_matches('/'));
@@ -133,7 +133,7 @@ fn with_missing_lines(mine: &str, new: &str) -> String {
     format!("{mine}{end}\n# What steer writes\n{}\n", missing.join("\n"))
 }
 
-/// A role with the scaffold's own rules that it lacks.
+/// Adds the scaffold's missing rules to a role.
 fn with_missing_rules(mine: &str, new: &str) -> Option<String> {
     let (role, wanted) = (steersman_yaml::from_str(mine).ok()?, steersman_yaml::from_str(new).ok()?);
     let rules = |role: &Value| role.get("rules").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -154,7 +154,7 @@ fn with_missing_rules(mine: &str, new: &str) -> Option<String> {
         Some(text) => text,
         None => format!("{}\n{added}# +kubebuilder:scaffold:rules\n", mine.trim_end()),
     };
-    // A role whose rules are indented, or not its last field, takes none at its end.
+    // Rules cannot be appended if the list is indented or is not the role's last field.
     let read = steersman_yaml::from_str(&text).ok()?;
     (rules(&read).len() == rules(&role).len() + missing.rules().len()).then_some(text)
 }
@@ -163,7 +163,7 @@ fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     value.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Group, resource and verb of all that a rule allows.
+/// Returns every (group, resource, verb) that a rule allows.
 fn permissions(rule: &Value) -> Vec<(&str, &str, &str)> {
     let mut all = Vec::new();
     for group in texts(rule, "apiGroups") {
@@ -182,7 +182,7 @@ fn allows(rule: &Value, group: &str, resource: &str, verb: &str) -> bool {
         && has("verbs", verb)
 }
 
-/// A kustomization with the resources of the scaffold that it lacks, and without those that others replace.
+/// Adds the scaffold's missing resources to a kustomization, and removes the replaced ones.
 fn with_missing_resources(mine: &str, new: &str) -> Option<String> {
     let (read, wanted) = (steersman_yaml::from_str(mine).ok()?, steersman_yaml::from_str(new).ok()?);
     let listed = texts(&read, "resources");
@@ -239,7 +239,9 @@ fn has_only(value: &Value, keys: &[&str]) -> bool {
     value.as_object().is_some_and(|fields| fields.keys().all(|key| keys.contains(&key.as_str())))
 }
 
-/// The scaffold's manager with the replicas and resources of a person, if these are all that a person can have changed.
+/// Returns the scaffold's manager.yaml with the user's replicas and resources.
+///
+/// `None` if the user may have changed anything else.
 fn carry_over_resources(mine: &str, new: &str) -> Option<String> {
     let objects: Vec<Value> = steersman_chart::split(mine)
         .into_iter()
@@ -292,7 +294,7 @@ fn carry_over_resources(mine: &str, new: &str) -> Option<String> {
     }
 }
 
-/// A text with another block in the place of the one that begins with a line.
+/// Replaces the block that begins with a line.
 fn replace_block(text: &str, first: &str, block: &str) -> Option<String> {
     let start = text.find(first)?;
     let indent = first.len() - first.trim_start().len();
@@ -304,7 +306,9 @@ fn replace_block(text: &str, first: &str, block: &str) -> Option<String> {
     Some(format!("{before}{block}{}", rest.get(length..)?))
 }
 
-/// The scaffold's overlay with the components that a person has switched on, if these are all that a person can have changed.
+/// Returns the scaffold's overlay with the components that the user enabled.
+///
+/// `None` if the user may have changed anything else.
 fn carry_over_components(mine: &str, new: &str) -> Option<String> {
     let read = steersman_yaml::from_str(mine).ok()?;
     const FIELDS: [&str; 6] =
@@ -330,7 +334,7 @@ fn carry_over_components(mine: &str, new: &str) -> Option<String> {
     Some(text)
 }
 
-/// Kinds and names of objects.
+/// Returns kind and name of each object.
 fn identities(objects: &[Value]) -> Vec<(String, String)> {
     let text = |object: &Value, pointer: &str| {
         object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -360,7 +364,7 @@ mod tests {
         );
         assert!(!added.contains("- list"), "{added}");
         assert_eq!(with_missing_rules(&added, new).unwrap(), added);
-        // Rules at the end of an object without a mark.
+        // Rules at the end of an object without a marker.
         let unmarked = mine.replace("# +kubebuilder:scaffold:rules\n", "");
         assert!(with_missing_rules(&unmarked, new).unwrap().ends_with("# +kubebuilder:scaffold:rules\n"));
         let indented =

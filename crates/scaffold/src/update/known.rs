@@ -1,11 +1,11 @@
-//! What operator-sdk is known to write.
+//! Recognizes files that operator-sdk scaffolded.
 
 use std::sync::LazyLock;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Digests of the files of operator-sdk's projects, and of the comments in them, as [`digest`] makes them.
+/// Digests of the files of operator-sdk's projects and of their comments, as computed by [`digest`].
 static DIGESTS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let lines = include_str!("../../data/operator-sdk-digests.txt").lines();
     let mut digests: Vec<&str> = lines.filter(|line| !line.starts_with('#')).collect();
@@ -13,7 +13,7 @@ static DIGESTS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     digests
 });
 
-/// Files of operator-sdk's projects whose part others play here: the proxy in front of the metrics, and patches for it.
+/// Files of operator-sdk's projects that are obsolete here: the metrics auth proxy and its patches.
 pub(super) const REPLACED: [&str; 9] = [
     "config/default/manager_auth_proxy_patch.yaml",
     "config/default/manager_config_patch.yaml",
@@ -26,12 +26,12 @@ pub(super) const REPLACED: [&str; 9] = [
     "config/rbac/metrics_service.yaml",
 ];
 
-/// Whether operator-sdk wrote a file so, in one of its versions, for a project of this name.
+/// Whether a file is unchanged from what some version of operator-sdk wrote for a project of this name.
 pub(super) fn is_file(path: &str, text: &str, project: &str) -> bool {
     is_known(&digest(&format!("{path}\n{}", neutral(text, project))))
 }
 
-/// Whether all comments of a file are operator-sdk's or those of another text.
+/// Whether all comments of a file are operator-sdk's, or occur in `other`.
 pub(super) fn has_known_comments(text: &str, other: &str, project: &str) -> bool {
     let comments = |text: &str| -> Vec<String> {
         let text = neutral(text, project);
@@ -45,13 +45,14 @@ fn is_known(digest: &str) -> bool {
     DIGESTS.binary_search(&digest).is_ok()
 }
 
-/// The first eight bytes of SHA-256, in hexadecimal digits.
+/// Returns the first eight bytes of the SHA-256 in hexadecimal.
 fn digest(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A text without what differs from project to project and from version to version: the project's name, numbers with dots in them,
-/// blank lines and blanks at the ends of lines.
+/// Removes what differs between projects and versions.
+///
+/// That is the project's name, dotted version numbers, blank lines and trailing whitespace.
 pub(super) fn neutral(text: &str, project: &str) -> String {
     let text = if project.is_empty() { text.to_owned() } else { text.replace(project, "<name>") };
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
@@ -72,7 +73,7 @@ fn without_versions(line: &str) -> String {
     out + rest
 }
 
-/// The objects in a text, without versions, and without the labels that Kubernetes recommends: these say nothing of what an object does.
+/// Parses objects, without versions and recommended labels, which do not affect what an object does.
 pub(super) fn substance(text: &str, project: &str) -> Option<Vec<Value>> {
     let neutral = neutral(text, project);
     let documents = steersman_chart::split(&neutral);

@@ -1,21 +1,21 @@
-//! Texts that were changed on two sides, merged as git merges them.
+//! Merges files that both sides changed, as git does.
 
 use diffy::{ConflictStyle, DiffOptions, IncompleteHunkStyle, Line, MergeOptions};
 
-/// How the markers begin, as git writes them.
+/// Prefixes of conflict markers, as git writes them.
 const OURS: &str = "<<<<<<< ";
 const MIDDLE: &str = "=======";
 const THEIRS: &str = ">>>>>>> ";
 
-/// A text that two sides changed.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Merged {
     pub(super) text: String,
-    /// Whether both changed the same lines, which are in the text between conflict markers.
+    /// Whether both sides changed the same lines, which are between conflict markers in the text.
     pub(super) has_conflict: bool,
 }
 
-/// Merges the changes of a person and of the scaffold since their common ancestor.
+/// Merges the user's and the scaffold's changes since their common ancestor.
 pub(super) fn three_way(base: &str, mine: &str, scaffold: &str, label: &str) -> Merged {
     let merged = MergeOptions::new()
         .set_conflict_style(ConflictStyle::Merge)
@@ -27,8 +27,9 @@ pub(super) fn three_way(base: &str, mine: &str, scaffold: &str, label: &str) -> 
     }
 }
 
-/// Merges two texts without a common ancestor, as git merges a file that both sides added: what both have stands once, and all else is
-/// between conflict markers.
+/// Merges two files without a common ancestor, as git merges a file that both sides added.
+///
+/// Common lines occur once, and all others are between conflict markers.
 pub(super) fn two_way(mine: &str, scaffold: &str, label: &str) -> Merged {
     if mine == scaffold {
         return Merged { text: mine.to_owned(), has_conflict: false };
@@ -59,12 +60,12 @@ pub(super) fn two_way(mine: &str, scaffold: &str, label: &str) -> Merged {
     Merged { text, has_conflict: true }
 }
 
-/// A line with its end: markers begin their own.
+/// Terminates a line, since conflict markers must start on a new one.
 fn whole(line: &str) -> String {
     if line.ends_with('\n') { line.to_owned() } else { format!("{line}\n") }
 }
 
-/// Says in the markers whose the lines are.
+/// Labels the sides in the conflict markers.
 fn relabel(text: &str, label: &str) -> String {
     let relabelled = |line: &str| match line.trim_end() {
         "<<<<<<< ours" => format!("{OURS}yours\n"),
@@ -74,7 +75,7 @@ fn relabel(text: &str, label: &str) -> String {
     text.split_inclusive('\n').map(relabelled).collect()
 }
 
-/// Whether a text has conflict markers in it.
+/// Whether a file contains conflict markers.
 pub(super) fn is_unresolved(text: &str) -> bool {
     let mut lines = text.lines();
     lines.any(|line| line.starts_with(OURS))

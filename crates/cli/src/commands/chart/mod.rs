@@ -12,7 +12,7 @@ use crate::args::GlobalArgs;
 use crate::failure::Result;
 use crate::output::Output;
 
-/// Fetch charts, look into them, and manage what they depend on
+/// Download and inspect charts, and manage their dependencies
 #[derive(Args, Debug)]
 pub(crate) struct Chart {
     #[command(subcommand)]

@@ -16,15 +16,15 @@ Examples:
 
 const READMES: [&str; 3] = ["readme.md", "readme.txt", "readme"];
 
-/// Show what a chart says about itself
+/// Show information of a chart
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Show {
-    /// What to show
+    /// Part of the chart to show
     #[arg(value_enum, value_name = "PART")]
     part: Part,
 
-    /// A directory, an archive, a URL, oci://…, or repository/chart
+    /// Chart: a directory, archive, URL, oci:// reference, or repository/chart
     chart: String,
 
     #[command(flatten)]
@@ -41,7 +41,7 @@ enum Part {
     Readme,
     /// The CRDs in crds/, those of subcharts included
     Crds,
-    /// All of it
+    /// All of the above
     All,
 }
 
@@ -90,7 +90,7 @@ fn readme(chart: &Chart) -> Option<&[u8]> {
     chart.all_files().iter().find(|file| is_readme(&file.name)).map(|file| &file.data[..])
 }
 
-/// The definitions of a chart and then those of its subcharts.
+/// Collects the definitions of a chart, followed by those of its subcharts.
 fn collect_crds<'a>(chart: &'a Chart, crds: &mut Vec<&'a [u8]>) {
     let is_crd = |name: &str| {
         let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());

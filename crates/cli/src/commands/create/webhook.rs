@@ -15,47 +15,47 @@ Examples:
   steer create webhook --kind Memcached --defaulting --programmatic-validation
   steer create webhook --version v1 --kind Memcached --conversion --spoke v1alpha1";
 
-/// Add webhooks for a kind: defaults, checks, conversion between its versions
+/// Scaffold webhooks for a kind: defaulting, validation, conversion between versions
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Webhook {
-    /// API group of the kind, without the project's domain [default: the only one that fits]
+    /// API group of the kind, without the project's domain [default: the only match]
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
 
-    /// API version of the kind [default: the only one that fits]
+    /// API version of the kind [default: the only match]
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
 
-    /// The kind [default: the only one that fits]
+    /// Resource kind [default: the only match]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
 
-    /// Fill in what objects do not say
+    /// Scaffold the defaulting webhook
     #[arg(long)]
     defaulting: bool,
 
-    /// Refuse objects that cannot work
+    /// Scaffold the validating webhook
     #[arg(long)]
     programmatic_validation: bool,
 
-    /// Convert between this version, which is stored, and the others
+    /// Scaffold the conversion webhook, with this version as the hub (storage version)
     #[arg(long)]
     conversion: bool,
 
-    /// Versions to convert, separated by commas [default: all others of the kind]
+    /// Spoke versions to convert, separated by commas [default: all other versions of the kind]
     #[arg(long, value_name = "VERSIONS", requires = "conversion")]
     spoke: Vec<String>,
 
-    /// Replace files of webhooks that are there already
+    /// Overwrite existing webhook files
     #[arg(long)]
     force: bool,
 
-    /// Accepted for operator-sdk's sake: PROJECT says what the project is made of
+    /// Accepted for compatibility with operator-sdk; the PROJECT file names the plugin
     #[arg(long, hide = true)]
     plugins: Option<String>,
 
-    /// Accepted for operator-sdk's sake: `make manifests` is left to the person
+    /// Accepted for compatibility with operator-sdk; `make manifests` is not run
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
     make: Option<bool>,
 }

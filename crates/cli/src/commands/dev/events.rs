@@ -1,4 +1,4 @@
-//! What happened, and what was not allowed.
+//! Events of the shown objects, and denied requests.
 
 use std::collections::HashSet;
 
@@ -11,12 +11,12 @@ use steersman_cluster::{Access, Cluster};
 use super::view::Seen;
 use crate::failure::Result;
 
-/// An event about something that is seen.
+/// An event about a shown object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EventLine {
-    /// What tells it from others, and from itself before it happened again.
+    /// Identifies the event and its occurrence: it changes when the event recurs.
     pub(super) key: String,
-    /// Kind and name of what it is about.
+    /// Kind and name of the involved object.
     pub(super) title: String,
     pub(super) reason: String,
     pub(super) note: String,
@@ -24,7 +24,7 @@ pub(super) struct EventLine {
     at: Timestamp,
 }
 
-/// The events about what is seen, oldest first.
+/// Returns the events about shown objects, oldest first.
 pub(super) async fn events(client: &Client, seen: &[Seen]) -> Result<Vec<EventLine>> {
     let mut titles = HashSet::new();
     seen.iter().for_each(|object| collect(object, &mut titles));
@@ -64,7 +64,7 @@ fn event_line(event: &Event) -> EventLine {
     }
 }
 
-/// What a user was not allowed to do and is not by now, as kubectl would say it.
+/// Returns a user's denied requests that are still not allowed, in kubectl's notation.
 pub(crate) fn denied(cluster: &Cluster, user: &str) -> Vec<String> {
     let mut denied: Vec<String> = cluster.denied(user).iter().map(describe).collect();
     denied.sort();

@@ -1,4 +1,4 @@
-//! The portal beside the cluster of `steer dev`.
+//! Serves the portal for the cluster of `steer dev`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -13,7 +13,7 @@ use super::operators::Board;
 use crate::commands::serve::{PORT, Serving};
 use crate::failure::{Failure, Result};
 
-/// The lines of operators' logs that the portal shows.
+/// The operators' log lines for the portal.
 #[derive(Clone, Default)]
 pub(super) struct PortalLog(OperatorLog);
 
@@ -23,9 +23,9 @@ impl PortalLog {
     }
 }
 
-/// Serves the portal on this machine alone, and says where.
+/// Serves the portal on localhost, and reports its address.
 ///
-/// Forms start from `samples`; `operators` are their names with the addresses of their metrics.
+/// `samples` prefill forms; `operators` are names with metrics addresses.
 pub(super) async fn start(
     cluster: &Cluster,
     board: &Board,
@@ -46,7 +46,7 @@ pub(super) async fn start(
         builder.operator_log(log.0).cluster_name("embedded").build().map_err(|error| failed(&error))?;
     let socket = match TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).await {
         Ok(socket) => socket,
-        // Another one has it: any other port will do.
+        // The port is in use: any other one will do.
         Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(|error| failed(&error))?,
     };
     let serving = Serving::new(gateway, socket, "http").await?;

@@ -1,4 +1,4 @@
-//! What the file PROJECT says of an operator.
+//! Reads an operator's settings from the PROJECT file.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use steersman_scaffold::{Error, Plugin, Project};
 
 use crate::failure::Result;
 
-/// What the file PROJECT says of an operator.
+/// The operator's settings in the PROJECT file.
 pub(super) struct ProjectFile {
-    /// Whether the operator is code in Rust, if the plugin is known.
+    /// Whether the operator is written in Rust; `None` if the plugin is unknown.
     pub(super) is_rust: Option<bool>,
-    /// Whether the operator works in one namespace alone.
+    /// Whether the operator watches only one namespace.
     pub(super) is_namespaced: bool,
 }
 
 impl ProjectFile {
-    /// The file of a project, if it has one.
+    /// Loads the PROJECT file, if there is one.
     pub(super) fn load(root: &Path) -> Result<Option<Self>> {
         match Project::load(root) {
             Ok(file) => Ok(Some(Self {

@@ -1,20 +1,20 @@
-//! Changes of files, for `--watch`.
+//! Detects file changes for `--watch`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Interval at which files are looked at.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(150);
 /// Directories that runs and builds write to.
 const IGNORED: [&str; 4] = [".git", ".steer", "node_modules", "target"];
-/// Most files that are looked at.
+/// Maximum number of watched files.
 const MAX_FILES: usize = 20_000;
 
-/// When each file was changed.
+/// The modification time of each file.
 pub(crate) type Snapshot = BTreeMap<PathBuf, SystemTime>;
 
-/// The files below directories, without hidden ones and reports.
+/// Returns the files below directories, except hidden files and reports.
 pub(crate) fn snapshot(directories: &[PathBuf]) -> Snapshot {
     let mut files = Snapshot::new();
     for directory in directories {
@@ -39,21 +39,21 @@ fn add(directory: &Path, files: &mut Snapshot) {
     }
 }
 
-/// Whether a file is one that people write: reports and kubeconfigs are written by the run.
+/// Whether a file is a source file, as opposed to reports and kubeconfigs, which a run writes.
 fn is_source(name: &str) -> bool {
     let is_report = name.starts_with("kuttl-report.") || name.ends_with(".html");
     let is_scratch = name.ends_with('~') || name.ends_with(".swp") || name.starts_with(".#");
     !is_report && !is_scratch && !name.starts_with("kubeconfig")
 }
 
-/// The files that differ between two snapshots.
+/// Returns the files that differ between two snapshots.
 pub(crate) fn differences(before: &Snapshot, after: &Snapshot) -> Vec<PathBuf> {
     let touched = after.iter().filter(|(path, time)| before.get(*path) != Some(*time));
     let gone = before.keys().filter(|path| !after.contains_key(*path));
     touched.map(|(path, _)| path).chain(gone).cloned().collect()
 }
 
-/// Waits until files are not as they were.
+/// Waits until files differ from a snapshot.
 pub(crate) async fn changed(directories: &[PathBuf], seen: &Snapshot) {
     while snapshot(directories) == *seen {
         tokio::time::sleep(INTERVAL).await;

@@ -1,4 +1,4 @@
-//! How a run is shown: a line for each test case, and of a failure what is needed to mend it.
+//! Displays a run: a line for each test case, and the details needed to fix a failure.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
@@ -15,7 +15,7 @@ const DIM: Style = Style::new().dimmed();
 /// Width of the column with the names of test cases.
 const NAMES: usize = 16;
 
-/// Shows test cases as they end, and on a terminal which ones are running.
+/// Shows finished test cases, and on a terminal also the running ones.
 pub(super) struct Display {
     is_terminal: bool,
     is_verbose: bool,
@@ -34,7 +34,7 @@ impl Display {
         Self { is_terminal, is_verbose, running: Mutex::default() }
     }
 
-    /// A line about the run.
+    /// Prints a line about the run.
     pub(super) fn say(&self, text: &str) {
         self.print(&format!(" {GOOD}✓{GOOD:#} {text}\n"));
     }
@@ -48,17 +48,17 @@ impl Display {
 
     fn print(&self, text: &str) {
         let mut out = anstream::stdout().lock();
-        // A reader that went away is noticed when the command ends.
+        // A closed pipe is noticed when the command ends.
         let _ = write!(out, "{}{text}", self.erase());
         let _ = out.flush();
     }
 
-    /// Takes away the line about running test cases.
+    /// Returns the escape sequence that erases the line of running test cases.
     fn erase(&self) -> &'static str {
         if self.is_terminal { "\r\x1b[2K" } else { "" }
     }
 
-    /// Draws the line about running test cases.
+    /// Draws the line of running test cases.
     fn draw(&self, running: &[Running]) {
         if !self.is_terminal || running.is_empty() {
             return;
@@ -101,7 +101,7 @@ impl Observer for Display {
     }
 }
 
-/// A test case that ended, with what is wrong if it failed.
+/// Describes a finished test case, with the details of a failure.
 fn describe(case: &CaseOutcome) -> String {
     let name = &case.name;
     let Some(step) = case.failed_step() else {
@@ -143,7 +143,7 @@ fn describe_failure(text: &mut String, failure: &Failure) {
     }
 }
 
-/// A time as a person reads it.
+/// Formats a duration for people.
 pub(super) fn shown(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         format!("{} ms", duration.as_millis())

@@ -1,4 +1,4 @@
-//! Flags about suites that `steer e2e` and `steer kuttl test` share, named as kuttl names them.
+//! Suite flags shared by `steer e2e` and `steer kuttl test`, with kuttl's names.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::flags;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Suite options")]
 pub(crate) struct SuiteArgs {
-    /// File with the settings of the run [default: kuttl-test.yaml]
+    /// Path to the file with the test settings [default: kuttl-test.yaml]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
 
@@ -21,35 +21,35 @@ pub(crate) struct SuiteArgs {
     #[arg(long, value_name = "PATTERN")]
     pub(crate) test: Option<String>,
 
-    /// Directory with custom resource definitions to install first
+    /// Directory with CRDs to install before the tests
     #[arg(long, value_name = "DIR")]
     crd_dir: Option<String>,
 
-    /// Directories with manifests to apply first; may be repeated
+    /// Directory with manifests to apply before the tests; may be repeated
     #[arg(long, value_name = "DIR")]
     manifest_dir: Vec<String>,
 
-    /// Seconds that a step may take [default: 30]
+    /// Timeout of a step, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     timeout: Option<i64>,
 
-    /// Number of test cases that run at once [default: 8]
+    /// Maximum number of test cases to run at once [default: 8]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     parallel: Option<i64>,
 
-    /// Leave objects and namespaces of the tests in the cluster
+    /// Do not delete objects and namespaces that the tests created
     #[arg(long)]
     skip_delete: bool,
 
-    /// Write a report: json or xml (JUnit)
+    /// Format of the report to write: json or xml (JUnit)
     #[arg(long, value_name = "FORMAT")]
     report: Option<String>,
 
-    /// Name of the report's file, without its ending [default: kuttl-report]
+    /// File name of the report, without extension [default: kuttl-report]
     #[arg(long, value_name = "NAME")]
     report_name: Option<String>,
 
-    /// What a case of the report is: step or test [default: step]
+    /// Granularity of the report's cases: step or test [default: step]
     #[arg(long, value_name = "WHAT")]
     report_granularity: Option<String>,
 
@@ -57,21 +57,21 @@ pub(crate) struct SuiteArgs {
     #[arg(long, value_name = "DIR")]
     artifacts_dir: Option<String>,
 
-    /// Kinds of logs to leave out (events); may be repeated
+    /// Kinds of logs to suppress (events); may be repeated
     #[arg(long, value_name = "KIND")]
     suppress_log: Vec<String>,
 
-    /// Labels of this run, which files select by a TestFile: key1=value1,key2=value2
+    /// Labels of this test run, which TestFiles select by: key1=value1,key2=value2
     #[arg(long, value_name = "LABELS")]
     test_run_labels: Option<String>,
 
-    /// Variables of templates, with values in YAML: name1=value1,name2=value2; may be repeated
+    /// Template variables, with YAML values: name1=value1,name2=value2; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     template_var: Vec<String>,
 }
 
 impl SuiteArgs {
-    /// Puts the flags that were given over the settings of the file.
+    /// Overrides the settings of the file with the flags.
     pub(crate) fn apply(&self, suite: &mut TestSuite) -> Result {
         let texts = [
             (&self.crd_dir, &mut suite.crd_dir),
@@ -111,7 +111,7 @@ impl SuiteArgs {
         Ok(())
     }
 
-    /// The labels of the run.
+    /// Parses the labels of the run.
     pub(crate) fn run_labels(&self) -> Result<BTreeMap<String, String>> {
         let text = self.test_run_labels.as_deref().unwrap_or_default();
         let pairs = text.split(',').filter(|pair| !pair.is_empty()).map(|pair| {
@@ -125,11 +125,11 @@ impl SuiteArgs {
         })
     }
 
-    /// What `.Vars` is in templates.
+    /// Parses the value of `.Vars` in templates.
     pub(crate) fn template_vars(&self) -> Result<Map<String, Value>> {
         let mut vars = Map::new();
         for given in &self.template_var {
-            // A single pair is taken whole: its value may have commas.
+            // A single pair is not split: its value may contain commas.
             let pairs = if given.matches('=').count() == 1 {
                 vec![given.trim_matches('"').to_owned()]
             } else {

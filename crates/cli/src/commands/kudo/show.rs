@@ -41,7 +41,7 @@ fn yaml(value: &Value) -> Result<String> {
     steersman_yaml::to_string(value).map_err(|error| Failure::new(error.to_string()))
 }
 
-/// Keys in the order in which Go's types have them. Others come after them.
+/// Keys in the order of Go's types; other keys follow.
 const METADATA: &[&str] = &[
     "name",
     "generateName",
@@ -93,7 +93,7 @@ const OTHERS: &[&str] = &[
     "warnings",
     "valid",
 ];
-/// Steps alone say why before they say how far they are.
+/// Steps have `message` before `status`, unlike other types.
 const STEP: &[&str] = &["name", "message", "status"];
 
 fn write_json(value: &Value, depth: usize, out: &mut String) {
@@ -133,7 +133,7 @@ fn write_json(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// Prints objects, with the fields that Go's types always have.
+/// Prints objects, with the fields that Go's types always serialize.
 fn print_all(mut objects: Vec<Value>, format: Format, output: &mut Output) -> Result {
     for object in &mut objects {
         if object["status"].is_null() {
@@ -144,7 +144,7 @@ fn print_all(mut objects: Vec<Value>, format: Format, output: &mut Output) -> Re
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.entry("creationTimestamp").or_insert(Value::Null);
-            // As kubectl leaves them out: no person reads them.
+            // Omitted as in kubectl.
             metadata.remove("managedFields");
         }
     }
@@ -173,10 +173,10 @@ enum Kind {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo get instances\n  steer kudo get all -o yaml")]
 pub(super) struct Get {
-    /// What to list
+    /// Kind of objects to list
     kind: Kind,
 
-    /// Print the objects in this format
+    /// Output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }

@@ -1,10 +1,10 @@
-//! Commands and their flags in Markdown.
+//! Renders commands and their flags as Markdown.
 
 use clap::{Arg, ArgAction, Command};
 
-/// The sections of a command and of those within it, with usage, flags and examples.
+/// Renders the sections of a command and its subcommands, with usage, flags and examples.
 ///
-/// `parent` is what is typed before the command's own name.
+/// `parent` is the command line in front of the command's name.
 pub(super) fn sections(command: &Command, parent: &str) -> String {
     let name = format!("{parent} {}", command.get_name());
     let name = name.trim();
@@ -42,7 +42,7 @@ fn is_shown(argument: &Arg) -> bool {
     !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version")
 }
 
-/// A table of flags.
+/// Renders a table of flags.
 pub(super) fn table<'a>(arguments: impl Iterator<Item = &'a Arg>) -> String {
     let mut text = String::from("| flag | meaning |\n| --- | --- |\n");
     for argument in arguments.filter(|argument| is_shown(argument)) {
@@ -74,7 +74,7 @@ pub(super) fn table<'a>(arguments: impl Iterator<Item = &'a Arg>) -> String {
     text
 }
 
-/// As it is typed: `-o, --output FORMAT`, or the name of a positional argument.
+/// Returns the spelling of an argument: `-o, --output FORMAT`, or the name of a positional one.
 fn spelling(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     let values = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
@@ -89,13 +89,13 @@ fn spelling(argument: &Arg) -> String {
     }
 }
 
-/// Text in a cell of a table: one line, without what Markdown or HTML would read as markup.
+/// Escapes text for a table cell: one line, without Markdown or HTML markup.
 pub(super) fn cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     escaped(&line).replace('|', "\\|")
 }
 
-/// Paragraphs, without what HTML would read as a tag.
+/// Escapes paragraphs, so that they contain no HTML tags.
 fn prose(text: &str) -> String {
     escaped(text.trim())
 }

@@ -21,10 +21,10 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Man {
-    /// Directory that gets them, in a directory man1 of it
+    /// Directory to write to, in its subdirectory man1
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Write the whole reference in Markdown instead, into the directory itself
+    /// Write the complete reference in Markdown instead, into the directory itself
     #[arg(long)]
     markdown: bool,
 }
@@ -41,7 +41,7 @@ impl Man {
             output.line(format_args!("wrote the reference to {}", directory.display()));
             return Ok(());
         }
-        // The grouped help is for the terminal; manual pages list commands their own way.
+        // The grouped help is for the terminal; manual pages list commands differently.
         let command = super::command().help_template("{all-args}");
         clap_mangen::generate_to(command, &directory).map_err(failed)?;
         output.line(format_args!("wrote manual pages to {}", directory.display()));

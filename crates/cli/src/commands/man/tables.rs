@@ -1,4 +1,4 @@
-//! Tables of names, of the fields of a file, and of metrics.
+//! Renders tables of terms, of a file's fields, and of metrics.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use steersman_core::vocabulary::Term;
 
 use super::flags::cell;
 
-/// Names with their meanings.
+/// Renders a table of terms with their descriptions.
 pub(super) fn terms(title: &str, terms: &[Term]) -> String {
     let rows = terms.iter().map(|term| format!("| `{}` | {} |\n", term.name, cell(term.description)));
     format!("| {title} | meaning |\n| --- | --- |\n{}", rows.collect::<String>())
 }
 
-/// The fields of a JSON schema, those within them after them with their paths.
+/// Renders the fields of a JSON schema, nested fields after their parent with their paths.
 pub(super) fn fields(schema: &Value) -> String {
     let mut text = String::from("| field | type | meaning |\n| --- | --- | --- |\n");
     add_fields(&mut text, schema, schema, "");
@@ -34,7 +34,7 @@ fn add_fields(text: &mut String, root: &Value, schema: &Value, prefix: &str) {
     }
 }
 
-/// The schema that a reference is about, also if it may be null.
+/// Resolves a reference, including a nullable one.
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let choice =
         schema["anyOf"].as_array().and_then(|choices| choices.iter().find(|one| one["$ref"].is_string()));
@@ -63,7 +63,7 @@ fn type_name(root: &Value, schema: &Value) -> String {
     }
 }
 
-/// The metrics of an OpenMetrics text: name, type, labels and help.
+/// Renders the metrics of an OpenMetrics exposition: name, type, labels and help.
 pub(super) fn metrics(exposition: &str) -> String {
     let mut current: Option<(&str, &str, &str)> = None;
     let mut help = "";

@@ -22,7 +22,7 @@ pub(crate) struct History {
     /// Name of the release
     name: String,
 
-    /// At most so many, the latest ones
+    /// Maximum number of revisions to show, latest first
     #[arg(long, value_name = "NUMBER", default_value_t = 256)]
     max: usize,
 

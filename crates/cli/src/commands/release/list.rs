@@ -21,67 +21,67 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, visible_alias = "ls")]
 pub(crate) struct List {
-    /// In all namespaces
+    /// List releases across all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
 
-    /// However they stand
+    /// Releases in any status
     #[arg(short, long)]
     all: bool,
 
-    /// Those that are deployed; with no other choice, so are these and the failed ones
+    /// Deployed releases; without a status flag, deployed and failed ones are shown
     #[arg(long)]
     deployed: bool,
 
-    /// Those that failed
+    /// Failed releases
     #[arg(long)]
     failed: bool,
 
-    /// Those that are being worked on
+    /// Pending releases: being installed, upgraded or rolled back
     #[arg(long)]
     pending: bool,
 
-    /// Those that were uninstalled with their history kept
+    /// Uninstalled releases whose history was kept
     #[arg(long)]
     uninstalled: bool,
 
-    /// Those that are being uninstalled
+    /// Releases that are being uninstalled
     #[arg(long)]
     uninstalling: bool,
 
-    /// Those whose latest revision is superseded
+    /// Releases whose latest revision is superseded
     #[arg(long)]
     superseded: bool,
 
-    /// Those whose names match this regular expression
+    /// Regular expression that release names must match
     #[arg(short, long, value_name = "REGEX")]
     filter: Option<String>,
 
-    /// Those whose records have these labels
+    /// Label selector that release records must match
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
 
-    /// By date instead of by name
+    /// Sort by release date instead of by name
     #[arg(short, long)]
     date: bool,
 
-    /// In the reverse order
+    /// Reverse the sort order
     #[arg(short, long)]
     reverse: bool,
 
-    /// At most so many
+    /// Maximum number of releases to show
     #[arg(short, long, value_name = "NUMBER", default_value_t = 256)]
     max: usize,
 
-    /// Leave out so many first
+    /// Number of releases to skip at the beginning
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     offset: usize,
 
-    /// Names alone
+    /// Print only the release names
     #[arg(short = 'q', long)]
     short: bool,
 
-    /// No line with headings
+    /// Do not print column headers
     #[arg(long)]
     no_headers: bool,
 
@@ -115,7 +115,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// As Go prints a time.
+/// Formats a time as Go does.
 fn go_time(time: Timestamp) -> String {
     let nanoseconds = format!("{:09}", time.subsec_nanosecond());
     let fraction = nanoseconds.trim_end_matches('0');

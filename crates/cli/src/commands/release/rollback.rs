@@ -16,14 +16,14 @@ Examples:
   steer rollback shop           to the revision before the last
   steer rollback shop 3 --wait  to revision 3";
 
-/// Make an earlier revision of a release the current one again
+/// Roll back a release to a previous revision
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Rollback {
     /// Name of the release
     name: String,
 
-    /// Number of the revision [default: the one before the last]
+    /// Revision to roll back to [default: the previous one]
     #[arg(allow_hyphen_values = true)]
     revision: Option<i64>,
 
@@ -31,35 +31,35 @@ pub(crate) struct Rollback {
     #[arg(long)]
     wait: bool,
 
-    /// With --wait, wait until all jobs have ended too
+    /// With --wait, also wait until all Jobs have completed
     #[arg(long)]
     wait_for_jobs: bool,
 
-    /// How long each hook, and waiting, may take
+    /// Time limit for each hook, and for waiting
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = super::duration)]
     timeout: Duration,
 
-    /// Write nothing
+    /// Simulate the rollback without writing anything
     #[arg(long)]
     dry_run: bool,
 
-    /// Run no hooks
+    /// Do not run hooks
     #[arg(long)]
     no_hooks: bool,
 
-    /// Replace objects as a whole
+    /// Replace objects instead of patching them
     #[arg(long)]
     force: bool,
 
-    /// Delete what the rollback created if it fails
+    /// Delete new objects created by the rollback if it fails
     #[arg(long)]
     cleanup_on_fail: bool,
 
-    /// Keep at most so many revisions; 0 keeps all [default: 10, or HELM_MAX_HISTORY]
+    /// Maximum number of revisions to keep; 0 for no limit [default: HELM_MAX_HISTORY, or 10]
     #[arg(long, value_name = "NUMBER")]
     history_max: Option<usize>,
 
-    /// Accepted for Helm's sake, where it does nothing any more
+    /// Accepted for compatibility with Helm, where it has no effect either
     #[arg(long, hide = true)]
     recreate_pods: bool,
 }

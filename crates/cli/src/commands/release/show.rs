@@ -1,4 +1,4 @@
-//! How releases are shown, as Helm shows them.
+//! Prints releases as Helm does.
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use crate::output::Output;
 
 #[derive(Args, Debug, Default)]
 pub(super) struct FormatArgs {
-    /// How to print
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(super) output: Format,
 }
@@ -24,7 +24,7 @@ pub(super) enum Format {
     Yaml,
 }
 
-/// Prints data as JSON or YAML; says whether it did, as for a table there is another way.
+/// Prints data as JSON or YAML; returns false for a table, which the caller prints.
 pub(super) fn data(format: Format, data: &impl Serialize, output: &mut Output) -> Result<bool> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("unable to write output: {error}"));
     match format {
@@ -38,7 +38,7 @@ pub(super) fn data(format: Format, data: &impl Serialize, output: &mut Output) -
     Ok(true)
 }
 
-/// Columns of one width each, with tabs between them.
+/// Prints a table: padded columns separated by tabs.
 pub(super) fn table(rows: &[Vec<String>], output: &mut Output) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
@@ -51,12 +51,12 @@ pub(super) fn table(rows: &[Vec<String>], output: &mut Output) {
     }
 }
 
-/// As in `Mon Jan  2 15:04:05 2006`.
+/// Formats a time like `Mon Jan  2 15:04:05 2006`.
 pub(super) fn moment(time: Option<Timestamp>) -> String {
     time.map(|time| time.strftime("%a %b %e %H:%M:%S %Y").to_string()).unwrap_or_default()
 }
 
-/// What to show of a release.
+/// The optional parts of a release to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     pub(super) description: bool,
@@ -66,7 +66,7 @@ pub(super) struct Shown {
     pub(super) hide_secrets: bool,
 }
 
-/// A release for people.
+/// Prints a release for people.
 pub(super) fn release(release: &Release, shown: Shown, output: &mut Output) -> Result {
     output.line(format_args!("NAME: {}", release.name));
     if release.info.last_deployed.is_some() {
@@ -107,7 +107,7 @@ pub(super) fn release(release: &Release, shown: Shown, output: &mut Output) -> R
     Ok(())
 }
 
-/// The values that were given; none are null, as for Helm.
+/// Returns the user-supplied values as YAML; `null` if there are none, as in Helm.
 pub(super) fn given(release: &Release) -> Result<String> {
     if release.config.is_empty() { Ok("null\n".into()) } else { yaml(&Value::Object(release.config.clone())) }
 }
@@ -135,7 +135,7 @@ pub(super) fn yaml(value: &Value) -> Result<String> {
         .map_err(|error| Failure::new(format!("unable to write YAML output: {error}")))
 }
 
-/// The manifest with each secret's place taken by a word.
+/// Replaces each Secret in a manifest by a placeholder.
 fn without_secrets(manifest: &str) -> String {
     let mut text = String::new();
     for document in steersman_chart::split(manifest) {

@@ -14,18 +14,18 @@ Examples:
   steer status shop --show-desc
   steer status shop --revision 2 -o yaml";
 
-/// Show how a release stands
+/// Show the status of a release
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Status {
     /// Name of the release
     name: String,
 
-    /// Number of the revision [default: the last]
+    /// Revision number [default: the latest]
     #[arg(long, value_name = "NUMBER")]
     revision: Option<i64>,
 
-    /// Say what happened last
+    /// Show the description of the revision
     #[arg(long)]
     show_desc: bool,
 

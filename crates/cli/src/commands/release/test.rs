@@ -19,22 +19,22 @@ Examples:
   steer test shop --filter name=shop-connection
   steer test shop --filter '!name=slow'";
 
-/// Run the tests that a release's chart brings along
+/// Run the tests of a release
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Test {
     /// Name of the release
     name: String,
 
-    /// How long each test may take
+    /// Time limit for each test
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = super::duration)]
     timeout: Duration,
 
-    /// Show what the tests wrote
+    /// Print the logs of the test pods
     #[arg(long)]
     logs: bool,
 
-    /// Only tests with this name, or with `!` in front all but this one; may be repeated
+    /// Run only the test of this name, or with `!` all tests except it; may be repeated
     #[arg(long, value_name = "name=NAME")]
     filter: Vec<String>,
 

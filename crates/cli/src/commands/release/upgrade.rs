@@ -26,25 +26,25 @@ pub(crate) struct Upgrade {
     /// Name of the release
     name: String,
 
-    /// A directory, an archive, a URL, oci://…, or repository/chart
+    /// Chart: a directory, archive, URL, oci:// reference, or repository/chart
     chart: String,
 
-    /// Install if there is no such release
+    /// Install the release if it does not exist
     #[arg(short, long)]
     install: bool,
 
     #[command(flatten)]
     values_from: ValuesFrom,
 
-    /// Keep at most so many revisions; 0 keeps all [default: 10, or HELM_MAX_HISTORY]
+    /// Maximum number of revisions to keep; 0 for no limit [default: HELM_MAX_HISTORY, or 10]
     #[arg(long, value_name = "NUMBER")]
     history_max: Option<usize>,
 
-    /// Delete what the upgrade created if it fails
+    /// Delete new objects created by the upgrade if it fails
     #[arg(long)]
     cleanup_on_fail: bool,
 
-    /// Accepted for Helm's sake, where it does nothing any more
+    /// Accepted for compatibility with Helm, where it has no effect either
     #[arg(long, hide = true)]
     recreate_pods: bool,
 
@@ -59,19 +59,19 @@ pub(crate) struct Upgrade {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Values")]
 pub(super) struct ValuesFrom {
-    /// Take none of the last release's values
+    /// Reset the values to the ones built into the chart
     #[arg(long)]
     reset_values: bool,
 
-    /// Put values over those of the last release, its chart's included
+    /// Reuse the last release's values, its chart's included, and merge in new ones
     #[arg(long)]
     reuse_values: bool,
 
-    /// Put values over those given for the last release, and those over the new chart's
+    /// Reset the values to the new chart's, then merge in the last release's and new ones
     #[arg(long)]
     reset_then_reuse_values: bool,
 
-    /// Keep what templates draw at random as it was in the last revision
+    /// Keep the random values that templates generated in the last revision
     #[arg(long)]
     keep_random: bool,
 }
@@ -109,7 +109,7 @@ impl Upgrade {
             }
             match releases.upgrade(&self.name, &chart, &values, &options).await {
                 Ok(release) => Ok((release, false)),
-                // It was uninstalled with its history kept, or an uninstall was interrupted: Helm installs anew too.
+                // It was uninstalled with --keep-history, or an uninstall was interrupted: Helm reinstalls it, too.
                 Err(Error::NotDeployed { .. }) if self.install => {
                     let options = Options { replace: true, ..options.clone() };
                     Ok((releases.install(&self.name, &chart, &values, &options).await?, true))

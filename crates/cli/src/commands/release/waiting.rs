@@ -1,4 +1,4 @@
-//! What is shown while something is waited for.
+//! Displays progress while waiting.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use steersman_release::Progress;
 
 use crate::failure;
 
-/// On a terminal, one line that changes; elsewhere only what stays worth knowing.
+/// Returns a progress display: a status line on a terminal, elsewhere only lasting information.
 pub(super) fn display() -> impl Fn(&Progress) + Send + Sync + 'static {
     let line = std::io::stderr().is_terminal().then(|| Line(Mutex::new(false)));
     move |progress: &Progress| match (progress, &line) {

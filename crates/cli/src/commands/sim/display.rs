@@ -1,4 +1,4 @@
-//! The line on a terminal that says how far a simulation is.
+//! The progress line of a simulation on a terminal.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use steersman_simulate::Progress;
 
-/// How often the line is drawn at most.
+/// Minimum interval between draws.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Draws the line on standard error, if that is a terminal. Cheap to clone.
+/// Draws the progress line on standard error, if that is a terminal. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Display {
     is_terminal: bool,
-    /// When the line was drawn last.
+    /// When the line was last drawn; `None` if there is none.
     drawn: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -32,12 +32,12 @@ impl Display {
         if drawn.is_none_or(|last| last.elapsed() >= INTERVAL) {
             *drawn = Some(Instant::now());
             eprint!("\r\x1b[2K ⋯ {}", line(progress));
-            // A terminal that is gone is noticed when the command ends.
+            // A closed terminal is noticed when the command ends.
             let _ = std::io::stderr().flush();
         }
     }
 
-    /// Takes the line away, before anything else is written.
+    /// Erases the line before anything else is written.
     pub(super) fn erase(&self) {
         if self.drawn.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
             eprint!("\r\x1b[2K");

@@ -1,4 +1,4 @@
-//! The documents of this repository, and what is in them.
+//! The documents of this repository, and their content.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub fn pages() -> Vec<String> {
 pub struct Fence {
     /// The line that opens it.
     pub line: usize,
-    /// What it says after the fence.
+    /// The info string after the fence.
     pub info: String,
     pub text: String,
 }

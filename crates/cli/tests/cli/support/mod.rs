@@ -1,4 +1,4 @@
-//! Running the program as a person would, away from that person's files.
+//! Runs the program like a user, isolated from the user's files.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 pub mod markdown;
@@ -14,7 +14,7 @@ pub struct Steer {
     pub home: tempfile::TempDir,
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     pub code: i32,
@@ -53,7 +53,7 @@ impl Steer {
         path
     }
 
-    /// Writes a small chart called `name` with these files, and gives its directory.
+    /// Writes a small chart called `name` with these files, and returns its directory.
     pub fn chart(&self, name: &str, files: &[(&str, &str)]) -> String {
         self.write(&format!("{name}/Chart.yaml"), format!("apiVersion: v2\nname: {name}\nversion: 0.1.0\n"));
         for (path, text) in files {
@@ -94,7 +94,7 @@ fn from_output(output: std::process::Output) -> Outcome {
     }
 }
 
-/// A chart of ours with a bit of everything.
+/// Returns a chart of this repository with a bit of everything.
 pub fn shop() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/charts/shop").display().to_string()
 }

@@ -1,4 +1,4 @@
-//! Clusters to try things on: the real control plane, and the embedded one as a process of its own.
+//! Clusters for tests: the real control plane, and the embedded one as a separate process.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use crate::support::{Outcome, outcome};
 
-/// How long anything may take.
+/// Timeout for every wait.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The program: that of this build, or another by `STEERSMAN_STEER`.
+/// Returns the program: `STEERSMAN_STEER`, or that of this build.
 pub fn steer() -> PathBuf {
     std::env::var_os("STEERSMAN_STEER").map_or_else(|| env!("CARGO_BIN_EXE_steer").into(), PathBuf::from)
 }
@@ -27,19 +27,19 @@ fn shared_charts() -> PathBuf {
     shared.join("charts")
 }
 
-/// Which charts are asked for by `STEERSMAN_ONLY`: those with this in their name. All by default.
+/// Returns the filter for chart names in `STEERSMAN_ONLY`. Default: all.
 pub fn only() -> String {
     std::env::var("STEERSMAN_ONLY").unwrap_or_default()
 }
 
-/// Fails if charts are there, or one was asked for, and none was compared.
+/// Asserts that some chart was compared, if charts exist or one was requested.
 #[track_caller]
 pub fn assert_compared(charts: usize) {
     let (only, place) = (only(), shared_charts());
     assert!(charts > 0 || (only.is_empty() && !place.exists()), "{}: no chart {only:?}", place.display());
 }
 
-/// A chart of others; `None`, loudly, if it is not there.
+/// Returns a third-party chart; `None`, with a message, if it does not exist.
 pub fn shared_chart(name: &str) -> Option<String> {
     let chart = shared_charts().join(name).join("chart");
     if chart.exists() {
@@ -49,7 +49,7 @@ pub fn shared_chart(name: &str) -> Option<String> {
     None
 }
 
-/// A program that `oracles/kubernetes/build` makes.
+/// Returns a program built by `oracles/kubernetes/build`.
 pub fn tool(name: &str) -> PathBuf {
     let build = root().join("oracles/kubernetes/build");
     let built =
@@ -58,11 +58,11 @@ pub fn tool(name: &str) -> PathBuf {
     PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
 }
 
-/// A process that ends with its owner.
+/// A process that is stopped on drop.
 pub struct Running(pub Child);
 
 impl Running {
-    /// Ends the process as Ctrl-C would, and waits for it; by force if it does not end.
+    /// Terminates the process and waits for it, or kills it if it does not exit.
     pub fn stop(&mut self) -> i32 {
         let id = self.0.id().to_string();
         let _ = Command::new("kill").args(["-TERM", &id]).status();
@@ -93,7 +93,7 @@ enum Kind {
     Embedded(Running),
 }
 
-/// A cluster that is gone when this is.
+/// A cluster that is stopped on drop.
 pub struct Plane {
     directory: tempfile::TempDir,
     kind: Kind,
@@ -101,7 +101,7 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// kube-apiserver with its controllers, a scheduler, and nodes that are played.
+    /// Starts kube-apiserver with controllers, a scheduler, and simulated nodes.
     pub fn real() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let up = Command::new(root().join("oracles/kubernetes/control-plane"))
@@ -161,7 +161,7 @@ impl Plane {
         self.command(&self.kubectl, arguments)
     }
 
-    /// What `kubectl get … -o json` prints; nothing if there is no such object.
+    /// Returns the output of `kubectl get … -o json`; `None` if the object does not exist.
     pub fn get(&self, arguments: &[&str]) -> Option<Value> {
         let mut words = vec!["get", "-o", "json", "--ignore-not-found"];
         words.extend(arguments);
@@ -169,7 +169,7 @@ impl Plane {
         serde_json::from_str(&found).ok()
     }
 
-    /// A kubeconfig with which a service account speaks to the cluster.
+    /// Writes a kubeconfig for a service account.
     pub fn kubeconfig_of(&self, namespace: &str, account: &str) -> PathBuf {
         let token = self.kubectl(&["create", "token", account, "-n", namespace]).success();
         let own = self.kubectl(&["config", "view", "--raw", "--minify", "-o", "json"]).success();
@@ -180,8 +180,9 @@ impl Plane {
         path
     }
 
-    /// Everything that was asked for, by kind, namespace and name: what controllers made of it is left out, and what
-    /// differs from run to run is masked.
+    /// Returns all applied objects by kind, namespace and name.
+    ///
+    /// Objects created by controllers are left out, and values that differ between runs are masked.
     pub fn objects(&self) -> BTreeMap<String, Value> {
         const MADE: [&str; 10] = [
             "pods",
@@ -205,7 +206,7 @@ impl Plane {
         items.into_iter().filter(is_asked_for).map(|item| (key(&item), masked(item, &identities))).collect()
     }
 
-    /// Deletes a namespace and all objects that are not among those given.
+    /// Deletes a namespace, and all objects not contained in `before`.
     pub fn tidy(&self, namespace: &str, before: &BTreeMap<String, Value>) {
         self.kubectl(&["delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s"]).success();
         for (key, object) in self.objects() {
@@ -239,7 +240,7 @@ impl Drop for Plane {
     }
 }
 
-/// Asks again and again.
+/// Polls until `look` returns a value.
 #[track_caller]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -261,7 +262,7 @@ fn key(object: &Value) -> String {
 
 fn is_asked_for(object: &Value) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array().map_or(&[][..], Vec::as_slice);
-    // What a chart operator releases belongs to its object, and is asked for all the same.
+    // Objects of a chart operator's release are owned by its object, and count as applied nevertheless.
     let owned = owners.iter().any(|owner| {
         owner["controller"] == true
             && !owner["apiVersion"].as_str().unwrap_or_default().contains("example.com")
@@ -312,7 +313,7 @@ fn replace(value: &mut Value, identities: &[String]) {
     }
 }
 
-/// Where two texts begin to differ.
+/// Returns the first line in which two strings differ.
 pub fn first_difference<'a>(left: &'a str, right: &'a str) -> Option<(usize, &'a str, &'a str)> {
     let (mut lefts, mut rights) = (left.split('\n'), right.split('\n'));
     for line in 1.. {
@@ -325,7 +326,7 @@ pub fn first_difference<'a>(left: &'a str, right: &'a str) -> Option<(usize, &'a
     None
 }
 
-/// Which objects differ, and in which fields.
+/// Returns the differing objects and fields.
 pub fn differences(theirs: &BTreeMap<String, Value>, ours: &BTreeMap<String, Value>) -> Vec<String> {
     let mut found = Vec::new();
     for (key, object) in theirs {

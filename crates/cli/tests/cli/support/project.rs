@@ -1,4 +1,4 @@
-//! Projects in directories of their own, and one as operator-sdk lays it out.
+//! Projects in separate directories, and one with operator-sdk's layout.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,7 +49,7 @@ impl Place {
         fs::write(path, text).unwrap();
     }
 
-    /// Every file with its content.
+    /// Returns all files with their contents.
     pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         let mut left = vec![self.directory.clone()];

@@ -1,4 +1,4 @@
-//! Shows the interface.
+//! Draws the interface.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -15,7 +15,7 @@ const BAD: Style = Style::new().fg(Color::Yellow);
 const QUIET: Style = Style::new().fg(Color::DarkGray);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// How wide names of objects are before their state.
+/// Width of the column with objects' names.
 const TITLE: usize = 44;
 
 const KEYS: &str = " ↑↓ move  enter open  / filter  ! failing only  1-4 tab pages  ? help  q quit";
@@ -120,7 +120,7 @@ impl Interface {
                 })
                 .collect(),
         };
-        // The latest lines are at the end, unless the reader has scrolled back.
+        // The latest lines are at the end, unless the user has scrolled back.
         let height = usize::from(area.height.saturating_sub(1));
         let end = lines.len().saturating_sub(self.back).max(height.min(lines.len()));
         let shown: Vec<Line<'_>> = lines.into_iter().take(end).skip(end.saturating_sub(height)).collect();

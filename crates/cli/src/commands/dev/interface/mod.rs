@@ -1,6 +1,6 @@
-//! The terminal interface of `steer dev`: the objects as a tree that scrolls and is filtered, what goes wrong, and one object in full.
+//! The terminal interface of `steer dev`: a tree of objects with filter, problems, and a detail view.
 //!
-//! This is the state and what keys do to it; [`draw`] shows it, and [`terminal`] has the terminal.
+//! This module contains the state and handles keys; [`draw`] renders it, and [`terminal`] manages the terminal.
 
 mod draw;
 pub(super) mod terminal;
@@ -14,9 +14,9 @@ use super::events::EventLine;
 use super::screen::{Mark, refused, without_colours};
 use super::view::{Reference, Scene, Seen};
 
-/// How many messages and lines of logs are kept.
+/// Maximum number of messages and log lines kept.
 const KEPT: usize = 1000;
-/// How far a page goes.
+/// Number of lines of a page.
 const PAGE: usize = 10;
 
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ struct Message {
     text: String,
 }
 
-/// What is shown beneath the objects.
+/// The content of the pane below the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pane {
     Problems,
@@ -47,53 +47,53 @@ impl Pane {
     }
 }
 
-/// Which part the arrow keys move in.
+/// The part that has the keyboard focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Focus {
     Objects,
     Pane,
 }
 
-/// One object in full.
+/// The detail view of an object.
 #[derive(Debug)]
 struct Opened {
     title: String,
     reference: Reference,
     lines: Vec<String>,
-    /// The first line that is shown.
+    /// The first visible line.
     offset: usize,
 }
 
-/// What a key asks of the program.
+/// The action that a key triggers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     None,
     Quit,
-    /// Read the object that is open.
+    /// Read the opened object from the API server.
     Read(Reference),
 }
 
-/// All that is shown, and where the reader is.
+/// The state of the interface.
 #[derive(Debug)]
 pub(super) struct Interface {
-    /// What runs, and where.
+    /// What is running, and where.
     title: String,
     scene: Scene,
     messages: VecDeque<Message>,
     log: VecDeque<String>,
-    /// The path of titles of the object that the cursor is at.
+    /// The path of titles to the selected object.
     selected: Option<String>,
     filter: String,
-    /// Whether keys go into the filter.
+    /// Whether keys are typed into the filter.
     is_typing: bool,
-    /// Whether objects that are ready are left out.
+    /// Whether ready objects are hidden.
     only_failing: bool,
     pane: Pane,
     focus: Focus,
-    /// How many lines the pane is scrolled back from its end.
+    /// Number of lines that the pane is scrolled back from its end.
     back: usize,
     opened: Option<Opened>,
-    /// Whether the open object is to be read again.
+    /// Whether the opened object must be read again.
     is_outdated: bool,
     shows_help: bool,
 }
@@ -102,13 +102,13 @@ pub(super) struct Interface {
 #[derive(Debug)]
 struct Row<'a> {
     path: String,
-    /// The lines that lead to it.
+    /// The tree's branch characters in front of it.
     branch: String,
     object: &'a Seen,
 }
 
 impl Interface {
-    /// The interface, if the format is [`Format::Screen`].
+    /// Returns the interface if the format is [`Format::Screen`].
     pub(super) fn of(format: Format) -> Option<Self> {
         (format == Format::Screen).then(|| Self::new(String::new()))
     }
@@ -123,7 +123,7 @@ impl Interface {
             filter: String::new(),
             is_typing: false,
             only_failing: false,
-            // Until there are objects, the steps of the start are shown.
+            // Startup messages are shown until there are objects.
             pane: Pane::Messages,
             focus: Focus::Objects,
             back: 0,
@@ -133,7 +133,7 @@ impl Interface {
         }
     }
 
-    /// Says what runs, and where.
+    /// Sets the title: what is running, and where.
     pub(super) fn set_title(&mut self, title: String) {
         self.title = title;
     }
@@ -152,7 +152,7 @@ impl Interface {
         keep(&mut self.log, without_colours(line));
     }
 
-    /// The messages, for a terminal that this interface has left.
+    /// Returns the messages, to print them once the interface is closed.
     pub(super) fn messages(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().map(|message| message.text.as_str())
     }
@@ -165,7 +165,7 @@ impl Interface {
         self.is_outdated = true;
     }
 
-    /// The open object, if it may have changed since it was read.
+    /// Requests to read the opened object, if it may have changed since it was last read.
     pub(super) fn take_outdated(&mut self) -> Action {
         let is_outdated = std::mem::take(&mut self.is_outdated);
         match &self.opened {
@@ -174,7 +174,7 @@ impl Interface {
         }
     }
 
-    /// Fills the open object, if it still is the one that was read.
+    /// Sets the text of the opened object, if it is still the one that was read.
     pub(super) fn fill(&mut self, reference: &Reference, text: &str) {
         let events = self.opened.as_ref().map(|opened| self.events_of(&opened.title)).unwrap_or_default();
         if let Some(opened) = self.opened.as_mut().filter(|opened| opened.reference == *reference) {
@@ -193,7 +193,7 @@ impl Interface {
         about.map(|event| format!("# {}: {}", event.reason, event.note)).collect()
     }
 
-    /// What a key does.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> Action {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Action::Quit;
@@ -262,7 +262,7 @@ impl Interface {
 
     fn open(&mut self) -> Action {
         let Some(object) = self.selection() else { return Action::None };
-        // What is gone cannot be read.
+        // A deleted object cannot be read.
         if object.reference.name.is_empty() {
             return Action::None;
         }
@@ -275,7 +275,7 @@ impl Interface {
 
     fn scroll(&mut self, code: KeyCode) {
         if self.focus == Focus::Pane {
-            // Backwards from the end, which is where the latest is.
+            // Counted from the end, where the latest lines are.
             let last = self.lines().saturating_sub(1);
             let from_start = last.saturating_sub(self.back);
             self.back = last - moved(from_start, last, code).min(last);
@@ -296,7 +296,7 @@ impl Interface {
         }
     }
 
-    /// The objects as they are shown.
+    /// Returns the visible rows of the tree.
     fn rows(&self) -> Vec<Row<'_>> {
         let mut rows = Vec::new();
         let filter = self.filter.to_lowercase();
@@ -330,7 +330,7 @@ impl Interface {
         }
     }
 
-    /// Whether an object fits the filter, or one that belongs to it does.
+    /// Whether an object or one of its descendants matches the filter.
     fn is_shown(&self, object: &Seen, filter: &str) -> bool {
         let texts = [&object.title, &object.state, &object.detail];
         let fits = filter.is_empty() || texts.iter().any(|text| text.to_lowercase().contains(filter));
@@ -338,7 +338,7 @@ impl Interface {
         fits || object.children.iter().any(|child| self.is_shown(child, filter))
     }
 
-    /// The row that the cursor is at.
+    /// Returns the index of the selected row.
     fn cursor(&self, rows: &[Row<'_>]) -> usize {
         let selected = self.selected.as_deref();
         rows.iter().position(|row| Some(row.path.as_str()) == selected).unwrap_or(0)
@@ -350,7 +350,7 @@ impl Interface {
         rows.get(cursor).map(|row| row.object)
     }
 
-    /// What is wrong, and where: what the operator may not do, objects that are not ready, warnings, and failures of this program.
+    /// Returns the problems: denied requests, objects that are not ready, warnings, errors of this program.
     fn problems(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for denied in &self.scene.denied {
@@ -369,7 +369,7 @@ impl Interface {
     }
 }
 
-/// An object that is not ready, unless one that belongs to it says why.
+/// Adds an object that is not ready, unless one of its children explains why.
 fn add_unready(object: &Seen, lines: &mut Vec<String>) {
     let before = lines.len();
     object.children.iter().for_each(|child| add_unready(child, lines));
@@ -385,7 +385,7 @@ fn keep<T>(lines: &mut VecDeque<T>, line: T) {
     lines.push_back(line);
 }
 
-/// Where a key leads from a line, where there are lines up to `last`.
+/// Returns the line that a key moves to, at most `last`.
 fn moved(from: usize, last: usize, code: KeyCode) -> usize {
     let to = match code {
         KeyCode::Up | KeyCode::Char('k') => from.saturating_sub(1),

@@ -1,10 +1,10 @@
-//! In a build without the feature `screen` there is no terminal interface.
+//! Replacement for the terminal interface in a build without the feature `screen`.
 
 use crate::commands::dev::Format;
 use crate::commands::dev::screen::Mark;
 use crate::commands::dev::view::Scene;
 
-/// There is none.
+/// An uninhabited type: there is no interface.
 pub(in crate::commands::dev) enum Interface {}
 
 impl Interface {
@@ -42,7 +42,7 @@ pub(in crate::commands::dev) mod terminal {
     use crate::commands::dev::operators::Board;
     use crate::failure::{Failure, Result};
 
-    /// There is none.
+    /// An uninhabited type: there is no interface.
     pub(in crate::commands::dev) enum Terminal {}
 
     impl Terminal {

@@ -1,4 +1,4 @@
-//! KUDO packages in a build without the feature `kudo`: they are refused.
+//! Rejects KUDO packages in a build without the feature `kudo`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::commands::dev::operators::{InProcess, Place};
 use crate::failure::{Failure, Result};
 
-/// There are none.
+/// An uninhabited type: packages are not supported.
 pub(crate) enum Package {}
 
 impl Package {

@@ -1,4 +1,4 @@
-//! In a build without the feature `serve` there is no portal.
+//! Replacement for the portal in a build without the feature `serve`.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use steersman_cluster::Cluster;
 use crate::commands::dev::operators::Board;
 use crate::failure::Result;
 
-/// Keeps nothing.
+/// A log that discards everything.
 #[derive(Clone, Default)]
 pub(in crate::commands::dev) struct PortalLog {}
 

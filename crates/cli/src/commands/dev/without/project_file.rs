@@ -1,10 +1,10 @@
-//! The file PROJECT in a build without the feature `scaffold`: a project that has one is refused.
+//! Rejects projects with a PROJECT file in a build without the feature `scaffold`.
 
 use std::path::Path;
 
 use crate::failure::{Failure, Result};
 
-/// There is none.
+/// The settings of a PROJECT file, never loaded in this build.
 pub(super) struct ProjectFile {
     pub(super) is_rust: Option<bool>,
     pub(super) is_namespaced: bool,
