@@ -15,22 +15,22 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::tree::Tree;
 
-/// How long all objects may take to converge.
+/// The timeout for all objects to converge.
 const PATIENCE: Duration = Duration::from_secs(1800);
-/// How often lists of objects are looked at.
+/// The interval between two lists of the objects.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Kinds, each with the play that is run for its objects.
+/// The kinds, each with the play for its objects.
 pub(crate) const KINDS: [(&str, &str); 3] = [("One", "one.yml"), ("Five", "five.yml"), ("Gate", "gate.yml")];
 
-/// A cluster that ends with this.
+/// A cluster that is stopped on drop.
 pub(crate) struct Lab {
     directory: tempfile::TempDir,
     client: Client,
     _cluster: Tree,
 }
 
-/// One of the two operators: its group and namespace have its name.
+/// One of the two operators; it is also the name of its group and namespace.
 pub(crate) struct Operator {
     pub(crate) name: &'static str,
     pub(crate) tree: Tree,
@@ -93,7 +93,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The watches.yaml of an operator, as JSON.
+    /// Writes an operator's watches.yaml, as JSON.
     fn watches(&self, operator: &str, plays: &Path) -> Result<PathBuf> {
         let entry = |(kind, play): (&str, &str)| {
             json!({
@@ -106,7 +106,7 @@ impl Lab {
         Ok(path)
     }
 
-    /// Starts an operator with eight runs of the kind `Gate` at once, and of the others as many as there are processors.
+    /// Starts an operator with eight concurrent runs of the kind `Gate`, else one per processor.
     pub(crate) fn operator(
         &self,
         name: &'static str,
@@ -150,19 +150,19 @@ impl Operator {
         Ok(())
     }
 
-    /// Changes an object so that a run is made for it, in which everything is as it should be already.
+    /// Updates an object to trigger a run that finds everything up to date.
     pub(crate) async fn touch(&self, kind: &str, name: &str, round: usize) -> Result<()> {
         let patch = Patch::Merge(json!({ "spec": { "round": round } }));
         self.objects(kind).patch(name, &PatchParams::default(), &patch).await?;
         Ok(())
     }
 
-    /// When the last run of an object ended well.
+    /// Returns the time at which the last run of an object succeeded.
     pub(crate) async fn completion(&self, kind: &str, name: &str) -> Result<Option<String>> {
         Ok(completion(&self.objects(kind).get(name).await?))
     }
 
-    /// Waits until a run ended well that is not the one that ended before.
+    /// Waits until a run after `before` has succeeded.
     pub(crate) async fn next(&self, kind: &str, name: &str, before: Option<&str>) -> Result<()> {
         let is_over = |object: Option<&DynamicObject>| {
             let now = object.and_then(completion);
@@ -175,7 +175,7 @@ impl Operator {
         }
     }
 
-    /// Waits until the last run of all objects ended after another time.
+    /// Waits until the last runs of all objects have ended at a later time.
     pub(crate) async fn all_after(&self, kind: &str, count: usize, after: &str) -> Result<()> {
         let begun = Instant::now();
         loop {
@@ -191,13 +191,13 @@ impl Operator {
         }
     }
 
-    /// The time of the last run of an object of the kind that ended.
+    /// Returns the time of the kind's last completed run.
     pub(crate) async fn latest(&self, kind: &str) -> Result<String> {
         let found = self.objects(kind).list(&ListParams::default()).await?;
         Ok(found.iter().filter_map(completion).max().unwrap_or_default())
     }
 
-    /// Waits until so many runs are held at the gate.
+    /// Waits until `count` runs are blocked at the gate.
     pub(crate) async fn at_gate(&self, count: usize) -> Result<()> {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), self.name);
         let begun = Instant::now();
@@ -222,7 +222,7 @@ impl Operator {
         Ok(())
     }
 
-    /// A problem, with the last that the operator said.
+    /// Returns an error with the end of the operator's log.
     fn stuck(&self, problem: &str) -> Box<dyn std::error::Error> {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -231,7 +231,7 @@ impl Operator {
     }
 }
 
-/// When the last run of an object ended, if it did well.
+/// Returns the time at which the last run of an object ended, if it succeeded.
 fn completion(object: &DynamicObject) -> Option<String> {
     let conditions = object.data.pointer("/status/conditions")?.as_array()?;
     let running = conditions.iter().find(|one| one["type"] == "Running" && one["reason"] == "Successful")?;

@@ -1,8 +1,8 @@
-//! Lets `steer run ansible` and an operator that starts ansible-runner for each reconcile, as operator-sdk's does, run the same
-//! plays on one embedded cluster: processor and wall time of a reconcile, a hundred objects, memory of eight runs at once,
-//! idleness, and the memory of a thousand runs.
+//! Compares `steer run ansible` with an operator that starts ansible-runner per reconcile. The latter is what operator-sdk
+//! does. Both run the same plays on one embedded cluster. Measures processor and wall time of a reconcile, a hundred objects,
+//! the memory of eight concurrent runs, idle load, and memory growth over a thousand runs.
 //!
-//! Each line reads `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 says that ours is better.
+//! Each line has the format `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 is in our favour.
 
 mod lab;
 mod tree;
@@ -24,19 +24,19 @@ const USAGE: &str = "steersman-bench-ansible --python PATH [OPTION...]
   --runs N     of how many further runs the memory is watched (1000)
   --check      fail if a figure is not what we promise";
 
-/// The promises.
+/// The required ratios and limits.
 const PROCESSOR: f64 = 10.0;
 const WALL: f64 = 8.0;
 const CONVERGE: f64 = 8.0;
 const MEMORY: f64 = 4.0;
-/// Processor seconds in a minute that count as none: the kernel tells hundredths.
+/// The processor seconds per minute that count as idle: the kernel's resolution is a hundredth.
 const IDLE: f64 = 0.02;
-/// MiB by which a thousand runs may change the memory: allocators round.
+/// The tolerated memory growth after a thousand runs, in MiB: allocators round.
 const GROWTH: f64 = 8.0;
 
-/// Runs that are held at once for their memory.
+/// The number of concurrent runs in the memory measurement.
 const AT_ONCE: usize = 8;
-/// How long processes may take to be done with what nobody waits for.
+/// The delay for background work of the processes to finish.
 const SETTLE: Duration = Duration::from_secs(3);
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -87,7 +87,7 @@ async fn bench() -> Result<bool> {
     Ok(kept || !options.check)
 }
 
-/// Reconciles of one object each, taking turns: what they take in processor and on the clock.
+/// Measures processor and wall time of reconciles, one object per operator, alternating between them.
 async fn reconciles(ours: &Operator, peer: &Operator, kind: &str, name: &str, rounds: usize) -> Result<bool> {
     eprintln!("{name}: {rounds} rounds");
     for operator in [ours, peer] {
@@ -95,7 +95,7 @@ async fn reconciles(ours: &Operator, peer: &Operator, kind: &str, name: &str, ro
         operator.next(kind, "turns", None).await?;
     }
     let mut taken: [Vec<(f64, f64)>; 2] = [Vec::new(), Vec::new()];
-    // The first round fills what both of them cache.
+    // The first round warms the caches of both.
     for round in 0..=rounds {
         for (operator, taken) in [ours, peer].into_iter().zip(&mut taken) {
             tokio::time::sleep(SETTLE / 3).await;
@@ -115,13 +115,13 @@ async fn reconciles(ours: &Operator, peer: &Operator, kind: &str, name: &str, ro
     let mean = |of: &[(f64, f64)]| of.iter().map(|(processor, _)| processor).sum::<f64>() / rounds as f64;
     let processor = line(&format!("{name}-cpu"), mean(ours), mean(peer), "s");
     let wall = |of: &[(f64, f64)]| median(of.iter().map(|(_, wall)| *wall).collect());
-    // Other work on the machine comes and goes: rounds are compared with their neighbours.
+    // Other load on the machine varies, so rounds are compared with their neighbours.
     let ratio = median(ours.iter().zip(peer).map(|(ours, peer)| peer.1 / ours.1).collect());
     figure(&format!("{name}-wall"), wall(ours), wall(peer), ratio, "s");
     Ok(processor >= PROCESSOR && ratio >= WALL)
 }
 
-/// Many objects that appear at once.
+/// Measures the convergence of many objects created at the same time.
 async fn converge(ours: &Operator, peer: &Operator, objects: usize) -> Result<bool> {
     eprintln!("converge: {objects} objects");
     let mut taken = Vec::new();
@@ -131,14 +131,14 @@ async fn converge(ours: &Operator, peer: &Operator, objects: usize) -> Result<bo
         for number in 0..objects {
             operator.create("One", &format!("many-{number}")).await?;
         }
-        // The object of the rounds before is not among them.
+        // Excludes the object of the previous rounds.
         operator.all_after("One", objects, &after).await?;
         taken.push(begun.elapsed().as_secs_f64());
     }
     Ok(line(&format!("converge-{objects}"), taken[0], taken[1], "s") >= CONVERGE)
 }
 
-/// The memory of runs that are all under way, each waiting in its last task.
+/// Measures the memory of concurrent runs, each waiting in its last task.
 async fn at_once(ours: &Operator, peer: &Operator) -> Result<bool> {
     eprintln!("memory: {AT_ONCE} runs at once");
     let mut taken = Vec::new();
@@ -147,7 +147,7 @@ async fn at_once(ours: &Operator, peer: &Operator) -> Result<bool> {
             operator.create("Gate", &format!("held-{number}")).await?;
         }
         operator.at_gate(AT_ONCE).await?;
-        // The last task starts a moment after the first one was seen.
+        // The last task starts shortly after the first one was observed.
         tokio::time::sleep(SETTLE * 3).await;
         taken.push(operator.tree.memory()?);
         eprintln!("  {}: {} processes", operator.name, operator.tree.count()?);
@@ -157,7 +157,7 @@ async fn at_once(ours: &Operator, peer: &Operator) -> Result<bool> {
     Ok(line(&format!("memory-{AT_ONCE}-runs"), taken[0], taken[1], "MiB") >= MEMORY)
 }
 
-/// What the operator takes while nothing happens.
+/// Measures the idle load of the operator.
 async fn idle(ours: &Operator, seconds: u64) -> Result<bool> {
     eprintln!("idle: {seconds} s");
     tokio::time::sleep(SETTLE).await;
@@ -168,7 +168,7 @@ async fn idle(ours: &Operator, seconds: u64) -> Result<bool> {
     Ok(taken <= IDLE)
 }
 
-/// By how much further runs change the memory of the operator and its fork server.
+/// Measures the memory growth of the operator and its fork server over further runs.
 async fn growth(ours: &Operator, objects: usize, runs: usize) -> Result<bool> {
     if objects == 0 || runs == 0 {
         return Ok(true);

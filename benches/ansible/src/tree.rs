@@ -1,22 +1,22 @@
-//! A process with all that descends from it, and what they take together.
+//! A process with all of its descendants, and their resource usage.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a process may take to end.
+/// The grace period of a process.
 const GRACE: Duration = Duration::from_secs(20);
-/// The kernel tells processor time in hundredths of a second.
+/// The kernel's unit of processor time: hundredths of a second.
 const TICKS: f64 = 100.0;
 
-/// A process that ends with its owner.
+/// A process that is stopped on drop.
 pub(crate) struct Tree(Child);
 
-/// What the kernel tells of one process.
+/// The kernel's accounting of one process.
 struct Account {
     parent: u32,
-    /// Its own processor time, and that of its children that ended and were waited for.
+    /// Its own processor time, and that of its children that were waited for.
     seconds: f64,
 }
 
@@ -28,24 +28,24 @@ impl Tree {
         child.map(Self).map_err(|error| format!("{command:?}: {error}"))
     }
 
-    /// Processor time of all of them so far, those that ended included, in seconds.
+    /// Returns the processor time of all of them so far, including exited ones, in seconds.
     pub(crate) fn processor(&self) -> Result<f64, String> {
         Ok(self.members()?.iter().map(|(_, account)| account.seconds).sum())
     }
 
-    /// The memory that they hold together, in MiB: what several of them share counts once.
+    /// Returns their total memory in MiB; memory shared between them counts once.
     pub(crate) fn memory(&self) -> Result<f64, String> {
         let proportional = |process: u32| {
             let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
             let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
             line.split_whitespace().next()?.parse::<f64>().ok()
         };
-        // One that ended meanwhile holds nothing.
+        // A process that has exited in the meantime uses none.
         let kibibytes: f64 = self.members()?.iter().filter_map(|(process, _)| proportional(*process)).sum();
         Ok(kibibytes / 1024.0)
     }
 
-    /// How many of them there are.
+    /// Returns the number of processes.
     pub(crate) fn count(&self) -> Result<usize, String> {
         Ok(self.members()?.len())
     }
@@ -76,7 +76,7 @@ impl Tree {
 
 fn account(process: u32) -> Option<Account> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // What stands before the last bracket is the program's name, which may hold anything.
+    // The program's name, before the last parenthesis, may contain anything.
     let fields: Vec<&str> = text.rsplit(')').next()?.split_whitespace().collect();
     let ticks: f64 = (11..=14).map(|at| fields.get(at)?.parse::<f64>().ok()).sum::<Option<f64>>()?;
     Some(Account { parent: fields.get(1)?.parse().ok()?, seconds: ticks / TICKS })

@@ -1,6 +1,6 @@
-//! Renders real charts with `helm template` and `steer template`, alternately in one run, and in the library.
+//! Renders real charts with `helm template` and `steer template`, alternating, and with the library.
 //!
-//! Each line reads `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 says that ours is better.
+//! Each line has the format `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 is in our favour.
 
 mod process;
 
@@ -20,7 +20,7 @@ const USAGE: &str = "steersman-bench-chart [--rounds N] [--charts N] [--steer PA
   --helm    the helm to measure (built by oracles/helm/build)
   --check   fail if steer is less than 10 times faster, or a second render in the library less than 50 times";
 
-/// What the ratios have to reach for `--check`.
+/// The ratios that `--check` requires.
 const WANTED_PROCESS: f64 = 10.0;
 const WANTED_SECOND: f64 = 50.0;
 
@@ -32,7 +32,7 @@ struct Options {
     check: bool,
 }
 
-/// One chart's medians.
+/// The medians of one chart.
 struct Measured {
     helm: Cost,
     steer: Cost,
@@ -74,7 +74,7 @@ fn bench() -> Result<bool, String> {
         Some(path) => path,
         None => beside_me("steer")?,
     };
-    // All processes first: a child's peak memory starts at its parent's, which the library would raise.
+    // Processes first: a child's peak memory starts at its parent's, which the library would raise.
     let mut processes = Vec::new();
     for (name, chart) in &charts {
         processes.push(alternate(name, chart, &helm, &steer, options.rounds)?);
@@ -91,7 +91,7 @@ fn bench() -> Result<bool, String> {
     Ok(summary(&measured) || !options.check)
 }
 
-/// Writes the medians over all charts, and says whether they are what we promise.
+/// Prints the medians over all charts, and returns whether they meet the requirements.
 fn summary(measured: &[Measured]) -> bool {
     let over = |of: fn(&Measured) -> f64| median(measured.iter().map(of).collect());
     let (process, second) = (over(Measured::process_ratio), over(Measured::second_ratio));
@@ -108,7 +108,7 @@ fn summary(measured: &[Measured]) -> bool {
     process >= WANTED_PROCESS && second >= WANTED_SECOND
 }
 
-/// Each program's median cost of one chart: one warm-up, then turn by turn, so that whatever else the machine does hits both.
+/// Measures each program's median cost of one chart. After a warm-up they alternate, so that other load affects both.
 fn alternate(
     name: &str,
     chart: &Path,
@@ -139,7 +139,7 @@ fn alternate(
     Ok((helm, steer))
 }
 
-/// The median time of rendering a chart that was loaded and rendered before, to the text that would be printed.
+/// Measures the median time to render a chart again, from the loaded chart to the output.
 fn second_render(name: &str, chart: &Path, rounds: usize) -> Result<Duration, String> {
     let failed = |error: steersman_chart::Error| format!("{name}: {error}");
     let chart = Chart::load(chart).map_err(failed)?;
@@ -160,7 +160,7 @@ fn second_render(name: &str, chart: &Path, rounds: usize) -> Result<Duration, St
     Ok(Duration::from_secs_f64(median(times?)))
 }
 
-/// Charts spread evenly from the smallest to the largest output, by name.
+/// Selects charts by name, spread evenly from the smallest to the largest output.
 fn charts(directory: &Path, count: usize) -> Vec<(String, PathBuf)> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut found: Vec<(u64, String, PathBuf)> = entries

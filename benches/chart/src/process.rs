@@ -1,4 +1,4 @@
-//! Running a program and what it took.
+//! Runs a program and measures its resource usage.
 
 use std::io;
 use std::process::Command;
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use wait4::Wait4;
 
-/// What a run took.
+/// The cost of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// From its start to its end, on the clock.
+    /// Wall time.
     pub(crate) time: Duration,
-    /// Its peak memory.
+    /// Peak memory.
     pub(crate) mebibytes: f64,
 }
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 pub(crate) fn run(command: &mut Command) -> io::Result<Cost> {
     let start = Instant::now();
     let ended = command.spawn()?.wait4()?;

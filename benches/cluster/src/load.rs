@@ -1,4 +1,4 @@
-//! The requests, and how fast they are answered.
+//! The requests, and their throughput and latency.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 
 use crate::objects;
 
-/// What can go wrong; the measurement ends with it.
+/// An error, which ends the measurement.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// As many requests are under way at once.
+/// The number of concurrent requests.
 const IN_FLIGHT: usize = 16;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -28,11 +28,11 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 /// A kind of write.
 #[derive(Clone, Copy)]
 pub(crate) enum Load {
-    /// New config maps, which are small.
+    /// Creates ConfigMaps, which are small.
     CreateConfigMaps,
-    /// New pods, which have much to default and to check.
+    /// Creates pods, with extensive defaulting and validation.
     CreatePods,
-    /// Server-side apply of a new and, from the second round on, of a changed deployment.
+    /// Server-side apply of a Deployment, new in the first round and changed in later ones.
     Apply,
 }
 
@@ -60,9 +60,9 @@ impl Load {
         }
     }
 
-    /// Writes per second.
+    /// Measures writes per second.
     pub(crate) async fn rate(self, client: &Client, round: usize, count: usize) -> Result<f64, Failure> {
-        // The requests are made before the clock runs.
+        // The requests are built before the clock starts.
         let requests: Result<Vec<_>, _> = (0..count).map(|number| self.request(round, number)).collect();
         let spent = all(client, requests?).await?;
         #[expect(clippy::cast_precision_loss, reason = "counts are far from 2^53")]
@@ -77,7 +77,7 @@ fn post(path: &str, object: &Value) -> Result<Request<Vec<u8>>, Failure> {
     Ok(request.body(body)?)
 }
 
-/// Sends all requests, so many at once.
+/// Sends all requests with limited concurrency.
 async fn all(client: &Client, requests: Vec<Request<Vec<u8>>>) -> Result<Duration, Failure> {
     let (requests, next) = (Arc::new(requests), Arc::new(AtomicUsize::new(0)));
     let start = Instant::now();
@@ -97,12 +97,12 @@ async fn all(client: &Client, requests: Vec<Request<Vec<u8>>>) -> Result<Duratio
     Ok(start.elapsed())
 }
 
-/// Sends a write and reads the whole answer.
+/// Sends a write and reads the complete response.
 async fn write(client: &Client, request: Request<Vec<u8>>) -> Result<(), Failure> {
     send(client, request, |status| status.is_success()).await
 }
 
-/// The same, of what may be there already.
+/// Sends a write, and accepts that the object already exists.
 async fn ensure(client: &Client, request: Request<Vec<u8>>) -> Result<(), Failure> {
     send(client, request, |status| status.is_success() || status == StatusCode::CONFLICT).await
 }
@@ -121,28 +121,28 @@ async fn send(
     Err(format!("{status}: {}", String::from_utf8_lossy(&body)).into())
 }
 
-/// The first write to a server that may not be ready yet.
+/// Sends the first write to a server that may not be ready yet.
 pub(crate) async fn first_write(client: &Client) -> Result<(), Failure> {
     ensure(client, post(CONFIG_MAPS, &objects::config_map("first"))?).await
 }
 
-/// Creates what pods need and no controller creates here.
+/// Creates what pods need, in the absence of controllers.
 pub(crate) async fn prepare(client: &Client) -> Result<(), Failure> {
     let account =
         serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     ensure(client, post("/api/v1/namespaces/default/serviceaccounts", &account)?).await
 }
 
-/// Creates pods of these numbers.
+/// Creates numbered pods.
 pub(crate) async fn create_pods(client: &Client, numbers: Range<usize>) -> Result<(), Failure> {
     let requests: Result<Vec<_>, _> =
         numbers.map(|number| post(PODS, &objects::pod(&format!("pod-{number}")))).collect();
     all(client, requests?).await.map(drop)
 }
 
-/// Microseconds from sending a create to reading its event on a watch, one after the other.
+/// Measures the microseconds from sending a create to receiving its watch event, one at a time.
 pub(crate) async fn watch_latency(client: &Client, round: usize, count: usize) -> Result<Vec<f64>, Failure> {
-    // From the present on: no history is sent first.
+    // Starts at the current resourceVersion, so that no history is sent.
     let list = Request::get(format!("{CONFIG_MAPS}?limit=1")).body(Vec::new())?;
     let list: Value = client.request(list).await?;
     let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();

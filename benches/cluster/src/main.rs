@@ -1,6 +1,6 @@
-//! Sends the same requests to the embedded cluster, in the process and behind TLS, and to a real control plane.
+//! Sends the same requests to the embedded cluster (in process and over TLS) and a real control plane.
 //!
-//! Each line reads `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 says that ours is better.
+//! Each line has the format `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 is in our favour.
 
 mod load;
 mod objects;
@@ -15,7 +15,7 @@ use servers::{ControlPlane, Embedded};
 use steersman_bench::{arguments, beside_me, median};
 use steersman_cluster::Cluster;
 
-/// Objects are trees of small pieces: making and dropping them is a good part of the work, and this does it in half the time.
+/// Objects are trees of small allocations. Allocating and freeing them takes much of the time, and mimalloc halves it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -35,25 +35,25 @@ struct Options {
     check: bool,
 }
 
-/// What a figure has to reach for `--check`.
+/// The requirement of `--check` on a figure.
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// So many times as good as the peer at least.
+    /// At least this ratio to the peer.
     Ratio(f64),
-    /// At most this.
+    /// At most this value.
     AtMost(f64),
-    /// It is told, and promised nowhere.
+    /// Reported without a requirement.
     Nothing,
 }
 
-/// The figures so far.
+/// The figures reported so far.
 #[derive(Default)]
 struct Report {
     missed: Vec<String>,
 }
 
 impl Report {
-    /// Prints a figure, and notes whether it misses what is wanted.
+    /// Prints a figure, and records whether it misses its requirement.
     fn line(&mut self, name: &str, ours: f64, peer: f64, unit: &str, wanted: Wanted) {
         let ratio = steersman_bench::line(name, ours, peer, unit);
         let missed = match wanted {
@@ -86,7 +86,7 @@ async fn bench() -> Result<bool, Failure> {
     for _ in 0..options.rounds {
         ours.push(Embedded::start(&steer).await?.first_write.as_secs_f64() * 1e3);
     }
-    // One start of the real one takes longer than all of ours; each further one would tell the same.
+    // A single start of the real server takes longer than all of ours; more would not change the result.
     let peer = ControlPlane::start().await?;
     peers.push(peer.first_write.as_secs_f64() * 1e3);
     report.line("start", median(ours), median(peers), "ms", Wanted::AtMost(50.0));
@@ -115,7 +115,7 @@ async fn bench() -> Result<bool, Failure> {
     Ok(report.missed.is_empty() || !options.check)
 }
 
-/// The ways to a server that are compared.
+/// The compared ways to reach a server.
 struct Sides {
     inside: Client,
     tls: Client,
@@ -123,7 +123,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// Takes every way in turn, round by round, so that whatever else the machine does hits all of them.
+    /// Measures each of them in turn, round by round, so that other load affects all of them.
     async fn throughput(
         &self,
         load: Load,

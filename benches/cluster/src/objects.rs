@@ -1,8 +1,8 @@
-//! What is written.
+//! The objects that are written.
 
 use serde_json::{Value, json};
 
-/// A small configuration.
+/// A small ConfigMap.
 pub(crate) fn config_map(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -12,7 +12,7 @@ pub(crate) fn config_map(name: &str) -> Value {
     })
 }
 
-/// A pod as operators make them; it rests as 3.5 KB or more.
+/// A pod as operators create them, of at least 3.5 KB when stored.
 pub(crate) fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -22,7 +22,7 @@ pub(crate) fn pod(name: &str) -> Value {
     })
 }
 
-/// A deployment to apply, of 3.5 KB; `version` makes it differ from the one before.
+/// A Deployment of 3.5 KB to apply; `version` makes it differ from the previous one.
 pub(crate) fn deployment(name: &str, version: usize) -> Value {
     let image = format!("registry.example.com/shop/web:1.4.{version}");
     let mut annotations = serde_json::Map::new();

@@ -1,4 +1,4 @@
-//! The servers that run as processes of their own, how long they take to start and what memory they hold.
+//! The servers that run as separate processes, with their startup time and memory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,14 +11,14 @@ use tempfile::TempDir;
 
 use crate::load::{self, Failure};
 
-/// How long a server may take to start.
+/// The startup timeout of a server.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a server's processes hold after so many pods were made.
+/// The memory of a server's processes after a number of pods were created.
 pub(crate) struct Memory {
-    /// More than before, in MiB.
+    /// The growth in MiB.
     pub(crate) growth: f64,
-    /// In all, in MiB.
+    /// The total in MiB.
     pub(crate) total: f64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Memory {
 pub(crate) struct Embedded {
     process: Child,
     pub(crate) client: Client,
-    /// From its start to the answer to the first write.
+    /// From process start to the response of the first write.
     pub(crate) first_write: Duration,
     _folder: TempDir,
 }
@@ -64,7 +64,7 @@ impl Drop for Embedded {
     }
 }
 
-/// A process that ends if nothing becomes of it.
+/// A process that is killed unless it becomes ready.
 struct Unready(Option<Child>);
 
 impl Drop for Unready {
@@ -76,7 +76,7 @@ impl Drop for Unready {
 }
 
 fn end(process: &mut Child) {
-    // It may have ended by itself.
+    // It may have exited on its own.
     let _ = process.kill();
     let _ = process.wait();
 }
@@ -88,7 +88,7 @@ pub(crate) struct ControlPlane {
     pub(crate) first_write: Duration,
 }
 
-/// The processes of a control plane, which end with this.
+/// The processes of a control plane, stopped on drop.
 struct Processes {
     script: PathBuf,
     folder: TempDir,
@@ -96,7 +96,7 @@ struct Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        // The folder goes either way.
+        // The directory is removed either way.
         let _ = Command::new(&self.script).arg("down").arg(self.folder.path()).status();
     }
 }
@@ -147,7 +147,7 @@ async fn fill(client: &Client, processes: &[u32], pods: usize) -> Result<Memory,
     Ok(Memory { growth: total - before, total })
 }
 
-/// The memory that processes hold together, in MiB.
+/// Returns the total resident memory of processes, in MiB.
 fn resident(processes: &[u32]) -> Result<f64, Failure> {
     let held: Result<f64, String> = processes.iter().map(|process| held_memory(*process)).sum();
     Ok(held?)

@@ -1,4 +1,4 @@
-//! What the side-by-side measurements have in common: the line that a figure is, and what a process takes.
+//! Shared by the comparative benchmarks: the output format, and the resource usage of processes.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -6,22 +6,22 @@ use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
-/// What a second of processor time is in the kernel's accounts: it always tells in hundredths.
+/// The kernel's unit of processor time, always hundredths of a second in user space.
 const TICKS: f64 = 100.0;
 
-/// Prints a figure and gives its ratio, which is above 1 when ours is better: more is if the unit says per second, less otherwise.
+/// Prints a figure and returns its ratio, above 1 in our favour. Higher is better for units per second, else lower is.
 pub fn line(name: &str, ours: f64, peer: f64, unit: &str) -> f64 {
     let ratio = if unit.ends_with("/s") { ours / peer } else { peer / ours };
     figure(name, ours, peer, ratio, unit);
     ratio
 }
 
-/// Prints a figure whose ratio is not that of its two numbers, such as the median of several ratios.
+/// Prints a figure with a given ratio, such as the median of several ratios.
 pub fn figure(name: &str, ours: f64, peer: f64, ratio: f64, unit: &str) {
     println!("bench {name} ours={ours:.3} peer={peer:.3} ratio={ratio:.2} unit={unit}");
 }
 
-/// The middle one; of an even number the mean of both, and of none no number.
+/// Returns the median; the mean of the middle two for an even count, and NaN for none.
 pub fn median(mut of: Vec<f64>) -> f64 {
     of.sort_by(f64::total_cmp);
     match of.len() {
@@ -31,12 +31,12 @@ pub fn median(mut of: Vec<f64>) -> f64 {
     }
 }
 
-/// A process that ends with its owner.
+/// A process that is stopped on drop.
 #[derive(Debug)]
 pub struct Process(Child);
 
 impl Process {
-    /// Starts a program that writes to a log.
+    /// Starts a program with its output in a log file.
     pub fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
         let file = File::create(log).map_err(|error| error.to_string())?;
         let copy = file.try_clone().map_err(|error| error.to_string())?;
@@ -44,7 +44,7 @@ impl Process {
         child.map(Self).map_err(|error| format!("{command:?}: {error}"))
     }
 
-    /// Its number.
+    /// Returns its process ID.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
@@ -57,7 +57,7 @@ impl Drop for Process {
     }
 }
 
-/// How a measurement ends: badly if it misses what is promised, or if it could not be taken, which is told.
+/// Converts the outcome of a benchmark. It fails if it misses its requirements, or on an error, which is printed.
 pub fn exit(outcome: Result<bool, impl Display>) -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -69,7 +69,8 @@ pub fn exit(outcome: Result<bool, impl Display>) -> ExitCode {
     }
 }
 
-/// Reads the command line: `--check`, which it gives, and options with a value, of which `set` says whether it knows them.
+/// Parses the command line. Returns whether `--check` is given; `set` receives options with a value, and returns whether it knows
+/// them.
 pub fn arguments(
     usage: &str,
     mut set: impl FnMut(&str, &str) -> Result<bool, ParseIntError>,
@@ -91,7 +92,7 @@ pub fn arguments(
     Ok(check)
 }
 
-/// A program that was built beside this one.
+/// Returns the path of a program built next to this one.
 pub fn beside_me(name: &str) -> Result<PathBuf, String> {
     let path = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name(name);
     if path.exists() {
@@ -101,10 +102,10 @@ pub fn beside_me(name: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// The seconds of processor time that a running process has taken.
+/// Returns the processor time that a running process has used, in seconds.
 pub fn processor_time(process: u32) -> Result<f64, String> {
     let account = account(process, "stat")?;
-    // What stands before the last bracket is the program's name, which may hold anything.
+    // The program's name, before the last parenthesis, may contain anything.
     let fields: Vec<&str> = account.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok());
     match (ticks(11), ticks(12)) {
@@ -113,12 +114,12 @@ pub fn processor_time(process: u32) -> Result<f64, String> {
     }
 }
 
-/// The most memory that a running process ever held, in MiB.
+/// Returns the peak memory of a running process, in MiB.
 pub fn peak_memory(process: u32) -> Result<f64, String> {
     memory(process, "VmHWM:")
 }
 
-/// The memory that a running process holds, in MiB.
+/// Returns the current memory of a running process, in MiB.
 pub fn held_memory(process: u32) -> Result<f64, String> {
     memory(process, "VmRSS:")
 }

@@ -1,4 +1,4 @@
-//! A client with an event stream.
+//! A client of an event stream.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use reqwest::{Client, Response};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-/// What clients were told.
+/// The events that clients have received.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// From the time that a change was due to the arrival of its event.
+    /// From the scheduled time of a change to the arrival of its event.
     pub(crate) delays: Vec<Duration>,
     /// Events that were not the next one of their object.
     pub(crate) out_of_order: usize,
@@ -24,7 +24,7 @@ impl Seen {
         self.sorted = false;
     }
 
-    /// The delay, in milliseconds, that so many of a hundred events do not exceed.
+    /// Returns a percentile of the delays, in milliseconds.
     pub(crate) fn percentile(&mut self, percent: usize) -> f64 {
         if !self.sorted {
             self.delays.sort_unstable();
@@ -35,7 +35,7 @@ impl Seen {
     }
 }
 
-/// The data of a `change`, as far as it is looked at.
+/// The relevant fields of a `change` event's data.
 #[derive(Deserialize)]
 struct Change<'a> {
     #[serde(borrow)]
@@ -74,7 +74,7 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame; None if it is a comment, or an id alone.
+    /// Parses a frame; None if it is a comment, or has only an ID.
     fn read(text: &'a str) -> Option<Self> {
         let (mut event, mut id, mut data) = ("message", None, None);
         for line in text.lines() {
@@ -89,7 +89,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Where streams are opened.
+/// The endpoint of the streams.
 #[derive(Clone)]
 pub(crate) struct Streams {
     pub(crate) client: Client,
@@ -118,7 +118,7 @@ impl Stream {
         Ok(Self { streams, token: token.to_owned(), response, buffer: Vec::new() })
     }
 
-    /// Waits for more, and gives the length of the frames that are complete.
+    /// Waits for more data, and returns the length of the complete frames.
     async fn more(&mut self) -> Result<usize, String> {
         loop {
             let chunk = self.response.chunk().await.map_err(|error| error.to_string())?;
@@ -129,7 +129,7 @@ impl Stream {
         }
     }
 
-    /// Waits until the state is complete, which has to be this many objects.
+    /// Waits until the initial state is complete, and checks its number of objects.
     pub(crate) async fn synced(&mut self, objects: usize) -> Result<(), String> {
         let mut count = 0;
         loop {
@@ -148,7 +148,7 @@ impl Stream {
         }
     }
 
-    /// Reads events until there were this many, or waiting for them ends. Drops the stream and resumes it after `resumed_at` of them.
+    /// Reads a number of events, or until a timeout. Drops the stream and resumes it after `resumed_at` of them.
     pub(crate) async fn follow(
         mut self,
         begun: Instant,

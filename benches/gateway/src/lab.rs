@@ -1,4 +1,4 @@
-//! The cluster and the gateway, each a process by itself.
+//! The cluster and the gateway, each a separate process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use tempfile::TempDir;
 use crate::client::Streams;
 
 const SHOPS: &str = "/apis/example.com/v1/namespaces/default/shops";
-/// How long a process may take to start.
+/// The startup timeout of a process.
 const START: Duration = Duration::from_secs(30);
 
 /// A cluster with shops, and a gateway for it.
 pub(crate) struct Lab {
-    // Ended in this order, before their directory goes.
+    // Stopped in this order, before their directory is removed.
     gateway: Process,
     _cluster: Process,
     client: Client,
@@ -30,7 +30,7 @@ pub(crate) struct Lab {
 
 impl Lab {
     pub(crate) async fn start(steer: Option<&Path>) -> Result<Self, String> {
-        // Another provider that a library has chosen stays.
+        // A crypto provider that a library has already installed remains in place.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let steer = match steer {
             Some(path) => path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?,
@@ -60,7 +60,7 @@ impl Lab {
         Ok(Self { gateway, _cluster: cluster, client, streams, _directory: directory })
     }
 
-    /// The gateway's process.
+    /// Returns the gateway's process ID.
     pub(crate) fn gateway(&self) -> u32 {
         self.gateway.id()
     }
@@ -81,7 +81,7 @@ impl Lab {
         .map(drop)
     }
 
-    /// The tokens of users who may watch shops.
+    /// Creates users that may watch shops, and returns their tokens.
     pub(crate) async fn users(&self, count: usize) -> Result<Vec<String>, String> {
         let accounts = "/api/v1/namespaces/default/serviceaccounts";
         let mut tokens = Vec::new();
@@ -97,7 +97,7 @@ impl Lab {
     }
 }
 
-/// Waits for a program to be so far.
+/// Waits until a program is ready, according to its log.
 async fn until<T>(log: &Path, ready: impl Fn() -> Option<T>) -> Result<T, String> {
     let begun = Instant::now();
     loop {
@@ -111,14 +111,14 @@ async fn until<T>(log: &Path, ready: impl Fn() -> Option<T>) -> Result<T, String
     }
 }
 
-/// The address that the gateway says it serves on.
+/// Returns the address that the gateway has logged.
 fn address(log: &PathBuf) -> Option<String> {
     let text = fs::read_to_string(log).ok()?;
     let (line, _) = text.split_once("serving on ")?.1.split_once('\n')?;
     Some(line.split("/?").next().unwrap_or(line).to_owned())
 }
 
-/// Defines shops, which every service account may watch.
+/// Defines the kind of shops, which every service account may watch.
 async fn define(client: &Client) -> Result<(), String> {
     post(
         client,
@@ -175,7 +175,7 @@ async fn post(client: &Client, path: &str, object: &Value) -> Result<Value, Stri
     client.request(request).await.map_err(|error| format!("{path}: {error}"))
 }
 
-/// Changes a shop as its operator would.
+/// Updates a shop's status as its operator would.
 pub(crate) async fn report(client: &Client, name: &str, number: usize, due: Duration) -> Result<(), String> {
     let patch =
         json!({"status": {"number": number, "due": u64::try_from(due.as_micros()).unwrap_or(u64::MAX)}});

@@ -1,7 +1,7 @@
-//! Holds event streams of `steer serve` while objects of `steer cluster` change, and checks what each stream was told.
+//! Opens event streams of `steer serve` while objects of `steer cluster` change. Verifies the events of each stream.
 //!
-//! Each line reads `bench NAME ours=… most=… unit=…`, where there is a bound. There is no peer: nothing else serves custom resources
-//! as server-sent events.
+//! Each line has the format `bench NAME ours=… most=… unit=…`, with `most` where there is a limit. There is no peer: nothing else
+//! serves custom resources as server-sent events.
 
 mod client;
 mod lab;
@@ -27,17 +27,19 @@ const USAGE: &str =
   --steer    the steer to measure (beside this program)
   --check    fail if a figure is not what we promise";
 
-/// The longest that 99 of a hundred events may take, from the moment that the change was due to its arrival at a client, in milliseconds.
+/// The limit of the 99th percentile of the delay, in milliseconds. Counts from the scheduled time of a change to its arrival at a
+/// client.
 const MOST_LATENCY: f64 = 100.0;
-/// The most memory of the gateway, in MiB.
+/// The limit of the gateway's memory, in MiB.
 const MOST_MEMORY: f64 = 128.0;
-/// Streams of one user. The gateway allows 100, and counts one that resumes twice until it sees that its old connection has ended.
+/// Streams per user. The gateway allows 100, and counts a resumed stream twice until it notices that the old connection is
+/// closed.
 const OF_ONE_USER: usize = 80;
-/// Of so many clients, one drops its stream halfway and resumes it.
+/// One client in this many drops its stream halfway and resumes it.
 const RESUMING: usize = 10;
-/// Tasks that write; the changes of one object are made by one of them, so that their order is known.
+/// The number of writing tasks. All changes of an object are made by the same one, so that their order is known.
 const WRITERS: usize = 4;
-/// Time after the last change in which its event has to arrive.
+/// The time limit for the event of the last change to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Options {
@@ -107,7 +109,7 @@ fn name(object: usize) -> String {
     format!("shop-{object}")
 }
 
-/// Makes the changes, each at its time: one that is late counts from the time that it was due.
+/// Makes the changes on schedule; the delay of a late one counts from its scheduled time.
 async fn change(lab: &Lab, options: &Options, begun: Instant) -> Result<(), String> {
     let period =
         Duration::from_secs(1) / u32::try_from(options.changes).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Clusters, and the Minimarts on them.
+//! The clusters, and the Minimarts on them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::process::Process;
 
-/// How long all releases may take to be made, or to go.
+/// The timeout for all releases to be installed or uninstalled.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// How often the cluster is asked.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(500);
 
 enum Kind {
@@ -18,7 +18,7 @@ enum Kind {
     Embedded(Process),
 }
 
-/// A cluster that is gone when this is.
+/// A cluster that is stopped on drop.
 pub(crate) struct Cluster {
     directory: tempfile::TempDir,
     root: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// The real control plane, with all its controllers and nodes that are played.
+    /// Starts a real control plane, with all of its controllers and simulated nodes.
     pub(crate) fn real(root: &Path) -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let kubectl = built(root, "kubectl")?;
@@ -36,7 +36,7 @@ impl Cluster {
         Self { directory, root: root.to_owned(), kubectl, kind: Kind::Real }.prepared()
     }
 
-    /// `steer cluster`.
+    /// Starts `steer cluster`.
     pub(crate) fn embedded(root: &Path, steer: &Path) -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let kubectl = built(root, "kubectl")?;
@@ -67,7 +67,7 @@ impl Cluster {
         Ok(self)
     }
 
-    /// The process, if it is the embedded one.
+    /// Returns the process of the embedded cluster.
     pub(crate) fn process(&self) -> Option<&Process> {
         match &self.kind {
             Kind::Embedded(process) => Some(process),
@@ -79,7 +79,7 @@ impl Cluster {
         self.directory.path().join(name)
     }
 
-    /// Lets an operator find the cluster.
+    /// Configures an operator's access to the cluster.
     pub(crate) fn environment(&self, command: &mut Command) {
         command.env("KUBECONFIG", self.path("kubeconfig")).current_dir(self.directory.path());
     }
@@ -91,7 +91,7 @@ impl Cluster {
         run(&mut command)
     }
 
-    /// Makes so many Minimarts in a namespace.
+    /// Creates a number of Minimarts in a namespace.
     pub(crate) fn create(&self, namespace: &str, count: usize) -> Result<(), String> {
         let place = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
         let shop = |number: usize| {
@@ -128,7 +128,7 @@ impl Cluster {
         }
     }
 
-    /// Deletes the Minimarts of a namespace, waits until their releases are gone, and deletes the namespace.
+    /// Deletes the Minimarts of a namespace, and the namespace once their releases are uninstalled.
     pub(crate) fn remove(&self, namespace: &str) -> Result<(), String> {
         self.ask(&["delete", "minimarts", "--all", "-n", namespace, "--timeout=900s"])?;
         self.ask(&["delete", "namespace", namespace, "--timeout=900s"]).map(|_| ())
@@ -146,13 +146,13 @@ impl Drop for Cluster {
     }
 }
 
-/// The path of a program that `oracles/kubernetes/build` makes.
+/// Returns the path of a program built by `oracles/kubernetes/build`.
 fn built(root: &Path, tool: &str) -> Result<PathBuf, String> {
     let path = run(Command::new(root.join("oracles/kubernetes/build")).arg(tool))?;
     Ok(path.trim().into())
 }
 
-/// Runs a command to its end, and gives what it printed.
+/// Runs a command to completion, and returns its output.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {

@@ -1,7 +1,7 @@
-//! Lets `steer run helm` and an operator on Helm's Go packages keep a hundred Minimarts on one real control plane, one
-//! after the other, and `steer run helm` two thousand on the embedded cluster.
+//! Compares `steer run helm` with an operator based on Helm's Go packages. Each maintains a hundred Minimarts on a
+//! real control plane, one after the other. Also measures `steer run helm` with two thousand on the embedded cluster.
 //!
-//! Each line reads `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 says that ours is better.
+//! Each line has the format `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 is in our favour.
 
 mod cluster;
 mod process;
@@ -23,13 +23,13 @@ const USAGE: &str = "steersman-bench-helm-operator [--releases N] [--idle SECOND
   --peer      the peer to measure (built from benches/peers/helm-operator)
   --check     fail if a figure is not what we promise";
 
-/// What the figures have to reach for `--check`.
+/// The requirements of `--check`.
 const WANTED_INSTALL: f64 = 10.0;
 const WANTED_IDLE: f64 = 100.0;
 const WANTED_MEMORY: f64 = 4.0;
 const MOST_MEMORY: f64 = 150.0;
 
-/// How long work that trails an install may take: it counts as part of it.
+/// The time for background work after an install, which counts as part of it.
 const SETTLE: Duration = Duration::from_secs(10);
 
 struct Options {
@@ -41,15 +41,15 @@ struct Options {
     check: bool,
 }
 
-/// What keeping releases took.
+/// The cost of maintaining releases.
 struct Taken {
-    /// Until all were deployed, on the clock.
+    /// Wall time until all were deployed, in seconds.
     seconds: f64,
     /// Processor seconds to install them.
     install: f64,
-    /// Processor seconds while nothing happened.
+    /// Processor seconds while idle.
     idle: f64,
-    /// The most memory, in MiB.
+    /// Peak memory in MiB.
     peak: f64,
 }
 
@@ -102,7 +102,7 @@ fn operator(program: &Path, words: &[&str], watches: &Path) -> Command {
     command
 }
 
-/// Lets an operator install releases, do nothing for a while, and uninstall them.
+/// Runs an operator through installing releases, idling, and uninstalling them.
 fn keep(
     cluster: &Cluster,
     name: &str,
@@ -123,26 +123,26 @@ fn keep(
     std::thread::sleep(SETTLE);
     let install = process.cpu().map_err(told)?;
     std::thread::sleep(Duration::from_secs(idle));
-    // A hundredth of a second is the least that can be told.
+    // The resolution is a hundredth of a second.
     let idle = (process.cpu().map_err(told)? - install).max(0.01);
     let peak = process.peak().map_err(told)?;
     cluster.remove(&namespace).map_err(told)?;
     Ok(Taken { seconds, install, idle, peak })
 }
 
-/// A problem, and the last that an operator said.
+/// Returns an error message with the end of the operator's log.
 fn with_log(name: &str, problem: String, log: &Path) -> String {
     let log = std::fs::read_to_string(log).unwrap_or_default();
     format!("{name}: {problem}\n{}", end(&log, 5))
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a string.
 fn end(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
 }
 
-/// How much memory an operator takes for very many releases; what else there is to tell is printed.
+/// Returns the operator's memory for a large number of releases; further figures are printed.
 fn many(root: &Path, steer: &Path, watches: &Path, count: usize) -> Result<f64, String> {
     eprintln!("ours: {count} releases on the embedded cluster");
     let cluster = Cluster::embedded(root, steer)?;

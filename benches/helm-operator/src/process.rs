@@ -1,10 +1,10 @@
-//! Processes, and what they take.
+//! Processes, and their resource usage.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A process that ends with its owner.
+/// A process that is stopped on drop.
 pub(crate) struct Process(Child);
 
 impl Process {
@@ -15,17 +15,17 @@ impl Process {
         child.map(Self).map_err(|error| format!("{command:?}: {error}"))
     }
 
-    /// The processor time that it has taken, in seconds.
+    /// Returns the processor time used, in seconds.
     pub(crate) fn cpu(&self) -> Result<f64, String> {
         steersman_bench::processor_time(self.0.id())
     }
 
-    /// The most memory that it ever held, in MiB.
+    /// Returns the peak memory, in MiB.
     pub(crate) fn peak(&self) -> Result<f64, String> {
         steersman_bench::peak_memory(self.0.id())
     }
 
-    /// The memory that it holds, in MiB.
+    /// Returns the current memory, in MiB.
     pub(crate) fn held(&self) -> Result<f64, String> {
         steersman_bench::held_memory(self.0.id())
     }

@@ -1,7 +1,8 @@
-//! Keeps five hundred instances of a KUDO package on the embedded cluster, each process by itself: `steer cluster` and `steer run kudo`.
+//! Maintains five hundred instances of a KUDO package on the embedded cluster. `steer cluster` and `steer run kudo` are separate
+//! processes.
 //!
-//! Each line reads `bench NAME ours=… most=… unit=…`, where there is a bound. KUDO itself does not start on a Kubernetes of today:
-//! there is no peer to measure.
+//! Each line has the format `bench NAME ours=… most=… unit=…`, with `most` where there is a limit. There is no peer to measure:
+//! KUDO itself does not start on current versions of Kubernetes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -21,16 +22,16 @@ const USAGE: &str = "steersman-bench-kudo [--instances N] [--idle SECONDS] [--st
   --steer      the steer to measure (beside this program)
   --check      fail if a figure is not what we promise";
 
-/// The most memory of the operator, in MiB.
+/// The limit of the operator's memory, in MiB.
 const MOST_MEMORY: f64 = 100.0;
-/// The most processor time of an idle operator, as a share of one processor.
+/// The limit of an idle operator's processor time, as a share of one processor.
 const MOST_IDLE: f64 = 0.01;
-/// How long something may take, whatever it is.
+/// The timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// How long work that trails the end of a plan may take.
+/// The time for background work after a plan.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// A step that is done, and one that is not until the plan is given up.
+/// An operator with a step that completes, and one that never does until the plan is aborted.
 const OPERATOR: &str = "
 name: bench
 operatorVersion: 0.1.0
@@ -153,7 +154,7 @@ async fn connect(kubeconfig: &Path) -> Result<Client, String> {
     Client::try_from(config.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
 }
 
-/// Waits until a plan of all instances is so far.
+/// Waits until a plan of all instances has a status.
 async fn all(kudo: &Kudo, options: &Options, plan: &str, wanted: ExecutionStatus) -> Result<(), String> {
     let begun = Instant::now();
     loop {
@@ -170,7 +171,7 @@ async fn all(kudo: &Kudo, options: &Options, plan: &str, wanted: ExecutionStatus
     }
 }
 
-/// The share of a processor that a process takes while nothing happens.
+/// Returns the share of a processor that a process uses while idle.
 async fn idle(process: u32, seconds: u64) -> Result<f64, String> {
     tokio::time::sleep(SETTLE).await;
     let before = processor_time(process)?;

@@ -1,7 +1,7 @@
-//! MyOwnShell here, on controller-runtime and on plain kube-rs: time to converge, processor time and peak memory, on one real
-//! API server in one run; and here alone on the embedded cluster.
+//! Compares MyOwnShell on this runtime, on controller-runtime and on plain kube-rs. Measures time to converge, processor time
+//! and peak memory, on one real API server in a single run. Also measures this runtime on the embedded cluster.
 //!
-//! Each line reads `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 says that ours is better.
+//! Each line has the format `bench NAME ours=… peer=… ratio=… unit=…`; a ratio above 1 is in our favour.
 
 mod process;
 
@@ -28,7 +28,7 @@ use steersman::{
 };
 use steersman_bench::line;
 
-/// Objects are trees of small pieces: making and dropping them is a good part of the work, and this does it in half the time.
+/// Objects are trees of small allocations. Allocating and freeing them takes much of the time, and mimalloc halves it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -41,8 +41,8 @@ const USAGE: &str = "steersman-bench-runtime [OPTION...]
   --embedded N               how many resources on the embedded cluster, 0 for none (10000)
   --check                    fail if a figure is not what the project promises";
 
-/// The promises: processor time and memory beside controller-runtime's, time beside the fastest peer's, and seconds on the
-/// embedded cluster.
+/// The requirements of `--check`. Processor time and memory relative to controller-runtime, time relative to the fastest
+/// peer, and seconds on the embedded cluster.
 const PROCESSOR: f64 = 2.0;
 const MEMORY: f64 = 4.0;
 const TIME: f64 = 1.0;
@@ -59,13 +59,13 @@ struct Options {
     check: bool,
 }
 
-/// What one operator took for all resources.
+/// The cost of one operator for all resources.
 struct Measured {
     /// From its start until each resource has a status.
     converge: f64,
-    /// From the first change of the resources until each status has followed.
+    /// From the first change of the resources until each status is updated.
     follow: f64,
-    /// Processor time for both.
+    /// Processor time of both phases.
     processor: f64,
     /// Peak memory.
     mebibytes: f64,
@@ -84,7 +84,7 @@ async fn bench() -> Result<bool> {
     {
         let client = Client::try_default().await?;
         install(&client).await?;
-        // The first contestant finds the server cold.
+        // The first operator would otherwise find a cold server.
         measure(&client, "warm-up", ours, options.resources / 20 + 1).await?;
         let go = measure(&client, "controller-runtime", go, options.resources).await?;
         let ours = measure(&client, "ours", ours, options.resources).await?;
@@ -125,7 +125,7 @@ fn options() -> Result<Options> {
     Ok(options)
 }
 
-/// Writes the figures, and says whether they are what we promise.
+/// Prints the figures, and returns whether they meet the requirements.
 fn compare(ours: &Measured, go: &Measured, kube: &Measured) -> bool {
     let processor = line("processor/controller-runtime", ours.processor, go.processor, "s");
     line("processor/plain-kube", ours.processor, kube.processor, "s");
@@ -140,8 +140,8 @@ fn compare(ours: &Measured, go: &Measured, kube: &Measured) -> bool {
     processor >= PROCESSOR && memory >= MEMORY && converge.iter().all(|ratio| *ratio >= TIME)
 }
 
-/// Creates resources in the embedded cluster with the operator running, and waits for their statuses. There are no simulated
-/// workloads: the operator and the API server are measured.
+/// Creates resources in the embedded cluster with the operator running, and waits for their statuses. Workloads are not
+/// simulated, so only the operator and the API server are measured.
 async fn on_embedded(count: usize) -> Result<f64> {
     let mut env = TestEnv::on(Cluster::builder().workloads(false).start().await?);
     env.deploy(myownshell_operator::operator()).await?;
@@ -183,7 +183,7 @@ async fn create(client: &Client, namespace: &str, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Changes every resource.
+/// Updates every resource.
 async fn change(client: &Client, namespace: &str, count: usize) -> Result<()> {
     let api: Api<MyOwnShell> = Api::namespaced(client.clone(), namespace);
     let patch = Patch::Merge(json!({"spec": {"size": 2}}));
@@ -198,7 +198,7 @@ async fn change(client: &Client, namespace: &str, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the status of each resource speaks of a generation.
+/// Waits until the status of each resource has observed a generation.
 async fn converged(
     client: &Client,
     namespace: &str,
@@ -213,7 +213,7 @@ async fn converged(
     };
     loop {
         alive()?;
-        // A contestant that works in order is done with the last object; counting starts there.
+        // An operator that works in order finishes with the last object, so only then are all of them counted.
         if done(&api.get(&name(count - 1)).await?) {
             let all = api.list(&ListParams::default()).await?;
             if all.items.iter().filter(|shell| done(shell)).count() == count {
@@ -238,7 +238,7 @@ async fn measure(client: &Client, who: &str, program: &Path, count: usize) -> Re
     change(client, &namespace, count).await?;
     converged(client, &namespace, count, 2, || operator.alive()).await?;
     let follow = start.elapsed().as_secs_f64();
-    // What is left to do for what the watches bring last.
+    // Lets the operator process the last watch events.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (processor, mebibytes) = (operator.processor_time()?, operator.peak_memory()?);
     eprintln!(

@@ -1,4 +1,4 @@
-//! A running operator and what it takes, told by the kernel.
+//! A running operator, and its resource usage as reported by the kernel.
 
 use std::{
     path::Path,
@@ -7,13 +7,13 @@ use std::{
 
 use crate::Result;
 
-/// A running operator. It is stopped when dropped.
+/// A running operator, stopped on drop.
 pub(crate) struct Operator {
     child: Child,
 }
 
 impl Operator {
-    /// Starts an operator for one namespace, with its ports closed.
+    /// Starts an operator for one namespace, without listening ports.
     pub(crate) fn start(program: &Path, namespace: &str) -> Result<Self> {
         let mut command = Command::new(program);
         command.env("WATCH_NAMESPACE", namespace).stdout(Stdio::null()).stderr(Stdio::null());
@@ -23,7 +23,7 @@ impl Operator {
         Ok(Self { child: command.spawn()? })
     }
 
-    /// Fails if it has ended.
+    /// Fails if it has exited.
     pub(crate) fn alive(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             Some(status) => Err(format!("the operator ended with {status}").into()),
@@ -31,12 +31,12 @@ impl Operator {
         }
     }
 
-    /// The seconds of processor time that it has taken.
+    /// Returns the processor time used, in seconds.
     pub(crate) fn processor_time(&self) -> Result<f64> {
         Ok(steersman_bench::processor_time(self.child.id())?)
     }
 
-    /// The mebibytes that it has had in memory at most.
+    /// Returns the peak memory, in MiB.
     pub(crate) fn peak_memory(&self) -> Result<f64> {
         Ok(steersman_bench::peak_memory(self.child.id())?)
     }
@@ -44,7 +44,7 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

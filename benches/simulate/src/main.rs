@@ -1,6 +1,6 @@
-//! How many crashes of MyOwnShell are simulated in a second: in the process on a virtual clock, and beside it as a program that is
-//! killed and started again, which is how operators are otherwise crashed. Then one plan is run by many processes, whose timelines
-//! must be the same.
+//! Measures the simulated crashes of MyOwnShell per second, in process on a virtual clock. For comparison, the operator also runs
+//! as a separate process that is killed and restarted, the usual way to crash operators. Then checks that many processes produce
+//! the same timelines for one plan.
 
 use std::num::NonZero;
 use std::process::{Command as Child, ExitCode};
@@ -21,13 +21,13 @@ usage: steersman-bench-simulate [--check] [--program PATH] [--seconds N] [--proc
 --seconds   how long to simulate, in the process and with the program each [default: 10]
 --processes how many make the run whose timelines are compared [default: 100]";
 
-/// What is promised, in runs a second.
+/// The required runs per second.
 const PROMISED: f64 = 200.0;
-/// Runs of the program at the same time, for each processor: they wait for most of their time.
+/// Concurrent runs of the program per processor: they mostly wait.
 const WAITING: usize = 4;
 /// The plan that many processes run.
 const PLAN: &str = "7/crash-after@2+watch-broken@4";
-/// Set in the processes that make the run of this plan, and print the hashes of its timelines.
+/// Set in the processes that run this plan, and print the hashes of its timelines.
 const TRACE: &str = "STEERSMAN_BENCH_TRACE";
 
 fn main() -> ExitCode {
@@ -71,8 +71,9 @@ fn scenario(definition: Option<Value>) -> Scenario {
     scenario.apply(shell.clone()).patch(&shell, json!({"spec": {"size": 3}})).delete(&shell)
 }
 
-/// Runs in a second in which the operator is killed: before and after each write, and while it rests. Fault-free runs are not
-/// counted though their time is. Each processor has seeds of its own, so that none waits while another one makes a fault-free run.
+/// Returns the runs per second in which the operator is killed. It is killed before and after each write, and while idle.
+/// Fault-free runs are not counted, but their time is. Each processor has its own seeds, so that none waits for another one's
+/// fault-free run.
 fn rate(budget: Duration, simulation: &Simulation, at_once: usize) -> Result<f64, String> {
     let simulation = simulation
         .clone()
@@ -112,7 +113,7 @@ fn trace(plan: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How many processes give the timelines of the first.
+/// Returns the number of processes that produce the same timelines as the first one.
 fn same_traces(processes: usize) -> Result<usize, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut first = None;

@@ -1,7 +1,7 @@
-//! A Collector gathers telemetry for a tenant: a chart, released into the tenant's namespace, with Rust around it.
+//! Collector: gathers telemetry for a tenant. A chart, released into the tenant's namespace, with Rust code around it.
 //!
-//! What a chart cannot do is done here: the configuration comes in base64 and is checked before anything is installed,
-//! the release goes where the tenant is, and moves when the tenant changes.
+//! The code does what a chart cannot: it decodes the base64 configuration and validates it before anything is
+//! installed, and moves the release to the tenant's namespace whenever the tenant changes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use steersman::{Context, Kind};
 use steersman_chart::{Chart, Values};
 use steersman_helm_operator::{NamespacedName, Phase, Refusal, ReleaseController};
 
-/// The kind that is watched.
+/// The watched kind.
 #[must_use]
 pub fn kind() -> Kind {
     let resource = ApiResource {
@@ -27,7 +27,7 @@ pub fn kind() -> Kind {
     Kind::dynamic(resource, true)
 }
 
-/// The controller: the chart, and what is done around it.
+/// The controller: the chart, and the hooks around it.
 pub fn controller(chart: Chart) -> ReleaseController {
     ReleaseController::new(kind(), chart)
         .release_name(release_name)
@@ -45,7 +45,7 @@ fn text<'a>(object: &'a DynamicObject, path: &str) -> Result<&'a str, Refusal> {
         .ok_or_else(|| Refusal::new("InvalidSpec", format!("{path}: Required value")))
 }
 
-/// The release goes into the tenant's namespace, under the collector's name.
+/// Names the release after the collector, in the tenant's namespace.
 fn release_name(object: &DynamicObject) -> Result<NamespacedName, Refusal> {
     Ok(NamespacedName {
         name: text(object, "spec.collector.name")?.into(),
@@ -53,7 +53,7 @@ fn release_name(object: &DynamicObject) -> Result<NamespacedName, Refusal> {
     })
 }
 
-/// The chart's values, once the configuration has been found to be one.
+/// Returns the chart's values, after validating the configuration.
 fn values(object: &DynamicObject) -> Result<Values, Refusal> {
     let encoded = text(object, "spec.collector.config")?;
     let wrong = |why: String| Refusal::new("InvalidConfig", format!("spec.collector.config: {why}"));
@@ -79,7 +79,7 @@ async fn make_namespace(object: &Arc<DynamicObject>, context: &Context) -> Resul
     made.map(|_| ()).map_err(|error| Refusal::new("NamespaceFailed", error.to_string()).transient())
 }
 
-/// Whether Prometheus hears of the collector.
+/// Reports whether Prometheus can scrape the collector.
 async fn monitored(context: &Context) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition {
     let group = context.client().list_api_group_resources("monitoring.coreos.com/v1").await;
     let served =

@@ -1,4 +1,4 @@
-//! The Collector operator as a program.
+//! The Collector operator's program.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The Collector from its first object to its last.
+//! The lifecycle of a Collector, from creation to deletion.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -18,7 +18,7 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
 }
 
-/// Waits until an object is as a function wants it.
+/// Waits until an object satisfies a predicate.
 async fn until(env: &TestEnv, api: &Api<DynamicObject>, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     let is = |object: Option<&DynamicObject>| object.is_some_and(|object| is(&json!(object)));
     match env.wait_in(api.clone(), "collector", is).await {
@@ -43,7 +43,7 @@ async fn a_collector_is_checked_released_moved_and_removed() {
         Api::namespaced_with(client.clone(), "default", collector_operator::kind().resource());
     let deployments = |namespace: &str| Api::<Deployment>::namespaced(client.clone(), namespace);
 
-    // What is no YAML is said to be none, and nothing is installed.
+    // A configuration that is not YAML is reported, and nothing is installed.
     let object = json!({
         "apiVersion": "telemetry.example.com/v1alpha1", "kind": "Collector", "metadata": { "name": "collector" },
         "spec": {
@@ -63,7 +63,7 @@ async fn a_collector_is_checked_released_moved_and_removed() {
     );
     assert!(deployments("tenant-a").get_opt("telemetry").await.unwrap().is_none());
 
-    // Once it is, the release goes to the tenant.
+    // Once it is valid, the release is installed in the tenant's namespace.
     let patch = |patch: Value| {
         let api = api.clone();
         async move { api.patch("collector", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap() }
@@ -81,7 +81,7 @@ async fn a_collector_is_checked_released_moved_and_removed() {
     );
     assert!(deployments("tenant-a").get_opt("telemetry").await.unwrap().is_some());
 
-    // An upgrade.
+    // Upgrade.
     patch(json!({ "spec": { "collector": { "version": "1.1.0" } } })).await;
     let image = |deployment: Option<&Deployment>| {
         let spec = deployment.and_then(|found| found.spec.as_ref()?.template.spec.clone());
@@ -91,12 +91,12 @@ async fn a_collector_is_checked_released_moved_and_removed() {
         |found: Option<&Deployment>| image(found).as_deref() == Some("otel/opentelemetry-collector:1.1.0");
     env.wait_in(deployments("tenant-a"), "telemetry", is_newer).await.unwrap();
 
-    // Another tenant: the old one's release goes.
+    // A different tenant: the old tenant's release is uninstalled.
     patch(json!({ "spec": { "tenant": "tenant-b" } })).await;
     env.wait_in(deployments("tenant-b"), "telemetry", |found| found.is_some()).await.unwrap();
     env.wait_in(deployments("tenant-a"), "telemetry", |found| found.is_none()).await.unwrap();
 
-    // The end.
+    // Deletion.
     api.delete("collector", &DeleteParams::default()).await.unwrap();
     env.wait_in(api.clone(), "collector", |found: Option<&DynamicObject>| found.is_none()).await.unwrap();
     assert!(deployments("tenant-b").get_opt("telemetry").await.unwrap().is_none());

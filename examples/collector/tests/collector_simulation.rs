@@ -1,4 +1,4 @@
-//! The operator under simulation: every crash, lost answer and stale view.
+//! The operator under simulation: every crash, lost response and stale read.
 
 use std::path::Path;
 
@@ -34,14 +34,14 @@ fn simulation() -> Simulation {
     // All releases share the key that signs their records.
     .keeps(format!("secrets/default/{KEY_SECRET}"))
     .ignores(format!("secrets/default/{KEY_SECRET}"))
-    // A crash in the middle of an install leaves a failed revision, and the next one has another number.
+    // A crash during an install leaves a failed revision, so the next one has a different number.
     .ignores("secrets/*/sh.helm.release.v1.*")
     .ignores_field("Collector", ".status.history")
-    // Says whether the last revision was an install or an upgrade, which depends on when the operator was there.
+    // It depends on the timing of crashes whether the last revision was an install or an upgrade.
     .ignores_field("Collector", ".status.conditions[0].reason")
 }
 
-/// In the middle of the install.
+/// A crash during the install.
 #[test]
 fn it_survives_a_crash() {
     let report = simulation().replay("1/crash-after@3".parse().unwrap()).run().unwrap();
@@ -49,7 +49,7 @@ fn it_survives_a_crash() {
     assert_eq!(report.faults["crash-after"].injected, 1);
 }
 
-/// After the upgrade the operator's own step fails, and the status that would tell of both is refused.
+/// After the upgrade, the operator's own step fails, and the status update about both is rejected.
 #[test]
 fn it_tells_later_what_was_refused() {
     let report = simulation().replay("2944/read-failed@20+refused-503@19".parse().unwrap()).run().unwrap();
@@ -61,7 +61,7 @@ fn it_tells_later_what_was_refused() {
     );
 }
 
-/// The key is made anew at the next start, and the records are signed with it.
+/// The key is created again at the next start, and signs the records.
 #[test]
 fn a_deleted_key_is_made_anew_at_the_next_start() {
     let plan = format!("1/deleted-outside@1:secrets/default/{KEY_SECRET}+restart@2");
@@ -74,7 +74,7 @@ fn a_deleted_key_is_made_anew_at_the_next_start() {
     );
 }
 
-/// The namespace that it would have made is not there at the end.
+/// The namespace that it would have created does not exist at the end.
 #[test]
 fn it_may_see_a_resource_only_when_it_is_deleted() {
     let report = simulation().replay("1/dead-after@1+blind@2".parse().unwrap()).run().unwrap();

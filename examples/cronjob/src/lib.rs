@@ -15,9 +15,9 @@ use steersman_formats::cron::Schedule;
 
 pub use types::{Common, ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, crd, from_v1, to_v1, v2};
 
-/// When a job was due.
+/// The annotation with the time at which a job was due.
 pub const SCHEDULED_AT: &str = "batch.tutorial.kubebuilder.io/scheduled-at";
-/// So many missed runs mean that the clock, or the deadline, is wrong.
+/// This many missed runs indicate a wrong clock or deadline.
 const TOO_MANY: usize = 100;
 
 /// The operator.
@@ -30,7 +30,7 @@ pub fn operator() -> Operator {
         .webhook(Webhook::validating::<CronJob>(validate));
     match crd() {
         Ok(crd) => operator.crd(crd),
-        // The versions are fixed at compile time, and a test holds them together.
+        // The versions are fixed at compile time, and a test checks that they merge.
         Err(_) => operator,
     }
 }
@@ -61,7 +61,7 @@ async fn reconcile(cron: Arc<CronJob>, ctx: Context) -> Result<Action> {
     let runs = Runs::sort(ctx.owned::<Job>().await?);
     prune(&cron, &runs, &ctx).await?;
     let now = ctx.now();
-    // What was started stays so if someone deletes its job.
+    // A run stays recorded even if its job is deleted.
     let recorded = cron.status.as_ref().and_then(|status| Some(status.last_schedule_time.as_ref()?.0));
     let last = runs.last.max(recorded.filter(|at| *at <= now));
     ctx.update_status(&CronJobStatus {
@@ -103,12 +103,12 @@ async fn reconcile(cron: Arc<CronJob>, ctx: Context) -> Result<Action> {
     Ok(wait)
 }
 
-/// The jobs of a resource.
+/// The jobs of a CronJob.
 struct Runs {
     active: Vec<Job>,
     succeeded: Vec<Job>,
     failed: Vec<Job>,
-    /// When a job was last due and started.
+    /// The scheduled time of the last job that was started.
     last: Option<Timestamp>,
 }
 
@@ -154,7 +154,7 @@ async fn prune(cron: &CronJob, runs: &Runs, ctx: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The last run that is due and was not started, and the next one.
+/// Returns the latest missed run, and the time of the next one.
 fn due(
     cron: &CronJob,
     schedule: &Schedule,
@@ -164,7 +164,7 @@ fn due(
     let created = cron.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let mut earliest = last;
     if let Some(seconds) = cron.spec.common.starting_deadline_seconds {
-        // What is too late anyway need not be looked at.
+        // Runs that have missed the deadline need not be considered.
         let deadline = now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN);
         earliest = earliest.max(Some(deadline));
     }
@@ -191,7 +191,7 @@ fn job(cron: &CronJob, at: Timestamp) -> Job {
     annotations.insert(SCHEDULED_AT.into(), at.to_string());
     Job {
         metadata: ObjectMeta {
-            // The same run has the same name, so it can't be started twice.
+            // The name is derived from the run, so it cannot be started twice.
             name: Some(format!("{}-{}", cron.name_any(), at.as_second())),
             labels: meta.labels,
             annotations: Some(annotations),

@@ -1,4 +1,4 @@
-//! The resource, in two versions: `v1` is stored, `v2` has a schedule in parts.
+//! The resource in two versions: `v1` is stored, `v2` has a schedule in parts.
 
 use k8s_openapi::{
     api::{batch::v1::JobTemplateSpec, core::v1::ObjectReference},
@@ -69,7 +69,8 @@ pub struct Common {
     pub failed_jobs_history_limit: Option<i32>,
 }
 
-/// The schema of a job is a megabyte in two versions, and the API server checks jobs anyway when they are made.
+/// A schema without validation. A job's takes a megabyte in two versions, and the API server validates jobs
+/// anyway when they are created.
 fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
@@ -85,7 +86,7 @@ pub struct CronJobStatus {
     pub last_schedule_time: Option<Time>,
 }
 
-/// The second version.
+/// The API version `v2`.
 pub mod v2 {
     #[allow(clippy::wildcard_imports, reason = "the second version of the same module")]
     use super::*;
@@ -127,18 +128,18 @@ pub mod v2 {
     }
 }
 
-/// The definition with both versions.
+/// The CustomResourceDefinition with both versions.
 ///
 /// # Errors
-/// Fails if the versions do not belong together.
+/// Fails if the versions cannot be merged.
 pub fn crd() -> Result<CustomResourceDefinition, kube::core::crd::MergeError> {
     kube::core::crd::merge_crds(vec![CronJob::crd(), v2::CronJob::crd()], "v1")
 }
 
-/// The way from parts to one text.
+/// Converts v2 to v1: joins the parts of the schedule.
 ///
 /// # Errors
-/// Never; conversions may fail in general.
+/// Never; the signature allows for it.
 pub fn to_v1(new: v2::CronJob) -> Result<CronJob, String> {
     let any = |part: Option<String>| part.filter(|part| !part.is_empty()).unwrap_or_else(|| "*".into());
     let v2::Parts { minute, hour, day_of_month, month, day_of_week } = new.spec.schedule;
@@ -150,10 +151,10 @@ pub fn to_v1(new: v2::CronJob) -> Result<CronJob, String> {
     })
 }
 
-/// The way from one text to parts.
+/// Converts v1 to v2: splits the schedule into parts.
 ///
 /// # Errors
-/// Fails if the schedule has not five fields.
+/// Fails if the schedule does not have five fields.
 pub fn from_v1(old: CronJob) -> Result<v2::CronJob, String> {
     let fields: Vec<&str> = old.spec.schedule.split_whitespace().collect();
     let &[minute, hour, day_of_month, month, day_of_week] = fields.as_slice() else {

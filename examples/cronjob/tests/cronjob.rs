@@ -1,5 +1,5 @@
-//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names, with a clock that the tests
-//! move.
+//! The operator on a cluster, with a clock that the tests control. The cluster is the embedded one, or that of
+//! STEERSMAN_TEST_KUBECONFIG.
 
 use std::{
     sync::{Arc, Mutex},
@@ -22,7 +22,7 @@ use steersman::{
     testing::{TestEnv, convert, object, review},
 };
 
-/// A clock that stands still until it is moved.
+/// A clock that only advances when the test says so.
 #[derive(Debug, Clone)]
 struct Clock(Arc<Mutex<Timestamp>>);
 
@@ -67,7 +67,7 @@ fn cron(more: serde_json::Value) -> CronJob {
     object(json)
 }
 
-/// Moves the clock, and lets the operator look: any change of the resource does.
+/// Advances the clock, and triggers a reconcile by changing the resource.
 async fn pass(env: &TestEnv, clock: &Clock, minutes: i64) -> Result<Vec<Job>> {
     clock.advance(minutes);
     let stamp = clock.now().to_string();
@@ -78,7 +78,7 @@ async fn pass(env: &TestEnv, clock: &Clock, minutes: i64) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// A job that does not end, since no node takes its pod.
+/// A job that never completes, since no node can run its pod.
 fn endless() -> serde_json::Value {
     json!({"jobTemplate": {"spec": {"template": {"spec": {
         "restartPolicy": "Never", "nodeSelector": {"example.com/nobody": "has-it"},
@@ -106,7 +106,7 @@ async fn a_due_run_is_started_once() -> Result<()> {
     assert_eq!(jobs[0].owner_references()[0].kind, "CronJob");
     let found: CronJob = env.api().get("hello").await?;
     assert!(found.status.is_some_and(|status| status.last_schedule_time.is_some()));
-    // Several runs that were missed are made up for by one.
+    // Several missed runs are made up for by a single one.
     assert_eq!(pass(&env, &clock, 30).await?.len(), 2);
     Ok(())
 }
@@ -131,7 +131,7 @@ async fn the_policy_says_what_happens_to_a_run_under_way() -> Result<()> {
         let (env, clock) = start().await?;
         env.create(&cron(with(endless(), "concurrencyPolicy", json!(policy)))).await?;
         pass(&env, &clock, 10).await?;
-        // A cluster outside may be slower to start the run than it is to fall quiet.
+        // A real cluster may become quiet before it has started the run.
         let running = |found: Option<&CronJob>| {
             found.and_then(|found| found.status.as_ref()).is_some_and(|status| status.active.len() == 1)
         };
@@ -229,7 +229,7 @@ async fn the_api_server_converts_by_the_operator() -> Result<()> {
     })
     .await?;
     env.create(&cron(json!({"schedule": "*/5 1 * * mon"}))).await?;
-    // The API server takes a moment to hear of it.
+    // The API server takes a moment to pick up the webhook.
     let api = env.api::<v2::CronJob>();
     let mut found = api.get("hello").await;
     for _ in 0..100 {
@@ -242,12 +242,12 @@ async fn the_api_server_converts_by_the_operator() -> Result<()> {
     let schedule = found?.spec.schedule;
     assert_eq!((schedule.minute.as_deref(), schedule.hour.as_deref()), (Some("*/5"), Some("1")));
     assert_eq!(schedule.day_of_week.as_deref(), Some("mon"));
-    // And back again.
+    // And converted back.
     let patch = kube::api::Patch::Merge(json!({"spec": {"schedule": {"minute": "7"}}}));
     api.patch("hello", &Default::default(), &patch).await?;
     let old: CronJob = env.api().get("hello").await?;
     assert_eq!(old.spec.schedule, "7 1 * * mon");
-    // Webhooks are asked as well.
+    // The webhook validates updates as well.
     let refused = env.patch::<CronJob>("hello", json!({"spec": {"schedule": "sometimes"}})).await;
     assert!(refused.is_err_and(|error| error.to_string().contains("5 fields")));
     Ok(())

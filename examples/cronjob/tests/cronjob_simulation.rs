@@ -1,4 +1,4 @@
-//! The operator under simulation: every crash, lost answer and stale view.
+//! The operator under simulation: every crash, lost response and stale read.
 
 use std::time::Duration;
 
@@ -16,19 +16,20 @@ fn simulation() -> Simulation {
             }}}},
         },
     });
-    // Two runs, the first of which is pruned, and a schedule that is due at another time: an hour away, as nodes that are lost take
-    // ten minutes each.
+    // Two runs, the first of which is pruned, and a schedule that is next due an hour later, as failed nodes take ten minutes
+    // each.
     let two_hours = Duration::from_secs(2 * 60 * 60);
     let change = json!({"spec": {"schedule": "0 1-23/2 * * *"}});
     let scenario = Scenario::new().apply(cron.clone()).advance(two_hours).advance(two_hours);
     let scenario = scenario.patch(&cron, change).advance(two_hours).delete(&cron);
-    // What was due while the operator was away or blind is run by the schedule of afterwards, a job that someone deletes is not
-    // run again, and more is due when the clock jumps: other faults must not make a difference.
+    // These faults legitimately change the result: runs missed while the operator is down or disconnected follow the later
+    // schedule, a deleted job is not run again, and a clock jump makes more runs due. All other faults must not make a
+    // difference.
     let simulation = Simulation::of(operator).scenario(scenario);
     simulation.without("down").without("blind").without("deleted-outside").without("clock-jump")
 }
 
-/// After its object is made, and before the status says so.
+/// A crash after the object is created, and before the status is updated.
 #[test]
 fn it_survives_a_crash() {
     let report = simulation().replay("1/crash-after@1".parse().unwrap()).run().unwrap();

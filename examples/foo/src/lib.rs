@@ -18,7 +18,7 @@ use steersman::{Action, Context, Controller, Error, Operator, Result};
     kind = "Foo",
     namespaced,
     status = "FooStatus",
-    // Groups under k8s.io are Kubernetes' own: a definition there has to say that it is an experiment.
+    // Groups under k8s.io belong to Kubernetes: their definitions have to be marked as unapproved.
     annotation("api-approved.kubernetes.io", "unapproved, experimental-only")
 )]
 #[serde(rename_all = "camelCase")]

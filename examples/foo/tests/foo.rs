@@ -1,4 +1,4 @@
-//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names.
+//! The operator on the embedded cluster, or on the one of STEERSMAN_TEST_KUBECONFIG.
 #![allow(clippy::disallowed_names, reason = "the kind is named so")]
 
 use foo_operator::{Foo, FooSpec, operator};
@@ -58,7 +58,7 @@ async fn a_deployment_of_another_owner_is_left_alone() -> Result<()> {
     }
     let live: Deployment = env.api().get("web").await?;
     assert_eq!(live.spec.and_then(|spec| spec.replicas), Some(1));
-    // It goes on as soon as the name is free.
+    // It continues as soon as the name is free.
     env.delete::<Deployment>("web").await?;
     env.wait("one", |foo| available(foo) == Some(2)).await?;
     Ok(())

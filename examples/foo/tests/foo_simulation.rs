@@ -1,4 +1,4 @@
-//! The operator under simulation: every crash, lost answer and stale view.
+//! The operator under simulation: every crash, lost response and stale read.
 #![allow(clippy::disallowed_names, reason = "the kind is named so")]
 
 use foo_operator::operator;
@@ -15,7 +15,7 @@ fn simulation() -> Simulation {
     Simulation::of(operator).scenario(scenario)
 }
 
-/// After its object is made, and before the status says so.
+/// A crash after the object is created, and before the status is updated.
 #[test]
 fn it_survives_a_crash() {
     let report = simulation().replay("1/crash-after@1".parse().unwrap()).run().unwrap();

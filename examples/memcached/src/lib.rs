@@ -1,4 +1,4 @@
-//! Memcached: a resource that keeps memcached servers.
+//! Memcached: a resource that runs memcached servers.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use steersman::{
     Webhook,
 };
 
-/// The image that is taken if none is given.
+/// The default image.
 pub const IMAGE: &str = "memcached:1.6.26-alpine3.19";
-/// The port that is taken if none is given.
+/// The default port.
 pub const PORT: i32 = 11211;
-/// How a pod is told apart: by the resource that it belongs to.
+/// The label that maps a pod to its resource.
 const INSTANCE: &str = "app.kubernetes.io/instance";
 
 /// The desired servers.
@@ -83,14 +83,14 @@ pub fn operator() -> Operator {
         .webhook(Webhook::validating::<Memcached>(validate))
 }
 
-/// Fills in what was not given.
+/// Defaulting: sets image and port.
 fn default(memcached: &mut Memcached, _: &Review<Memcached>) -> Result<(), Denied> {
     memcached.spec.image.get_or_insert_with(|| IMAGE.to_owned());
     memcached.spec.container_port.get_or_insert(PORT);
     Ok(())
 }
 
-/// An odd number of servers has a majority, and a running cache does not change its port.
+/// Validates that the number of servers is odd, to have a majority, and that the port is immutable.
 fn validate(memcached: &Memcached, review: &Review<Memcached>) -> Result<(), Denied> {
     let mut denied = Denied::default();
     if memcached.spec.size > 0 && memcached.spec.size % 2 == 0 {

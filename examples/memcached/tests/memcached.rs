@@ -1,4 +1,4 @@
-//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names.
+//! The operator on the embedded cluster, or on the one of STEERSMAN_TEST_KUBECONFIG.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::ResourceExt as _;

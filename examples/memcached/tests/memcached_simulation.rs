@@ -1,4 +1,4 @@
-//! The operator under simulation: every crash, lost answer and stale view.
+//! The operator under simulation: every crash, lost response and stale read.
 
 use memcached_operator::operator;
 use serde_json::json;
@@ -14,7 +14,7 @@ fn simulation() -> Simulation {
     Simulation::of(operator).scenario(scenario)
 }
 
-/// After its object is made, and before the status says so.
+/// A crash after the object is created, and before the status is updated.
 #[test]
 fn it_survives_a_crash() {
     let report = simulation().replay("1/crash-after@1".parse().unwrap()).run().unwrap();

@@ -1,4 +1,4 @@
-//! MyOwnShell: a resource that keeps a Deployment of busybox shells.
+//! MyOwnShell: a resource that runs a Deployment of busybox shells.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use steersman::{Action, Conditions as _, Context, Controller, Operator, Result};
 
-/// On the resource and on its Deployment: neither goes without a cleanup.
+/// The finalizer of the resource and of its Deployment: both are only removed after a cleanup.
 pub const FINALIZER: &str = "myownshell.my-first-operator.jgato.io/finalizer";
 
 /// The desired shells.

@@ -1,6 +1,7 @@
 //! The operator's program.
 
-// One thread is plenty: it waits for the API server nearly all the time, and saves what threads cost each other.
+// A single thread suffices, as the operator mostly waits for the API server, and avoids the cost of
+// synchronization.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> steersman::Result<()> {
     myownshell_operator::operator().main().await

@@ -1,4 +1,4 @@
-//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names.
+//! The operator on the embedded cluster, or on the one of STEERSMAN_TEST_KUBECONFIG.
 
 use k8s_openapi::api::{apps::v1::Deployment, events::v1::Event};
 use kube::{ResourceExt, api::ListParams};
@@ -93,7 +93,7 @@ async fn nothing_is_written_when_nothing_changes() -> Result<()> {
     env.wait("sample", |shell| available(shell, 2)).await?;
     env.quiet().await;
     let before = env.writes();
-    // A restart looks at everything again.
+    // After a restart, every object is reconciled again.
     env.stop().await?;
     env.deploy(operator()).await?;
     env.quiet().await;

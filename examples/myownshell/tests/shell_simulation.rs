@@ -1,4 +1,4 @@
-//! The operator under simulation: every crash, lost answer and stale view.
+//! The operator under simulation: every crash, lost response and stale read.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn simulation() -> Simulation {
     Simulation::of(operator).scenario(scenario())
 }
 
-/// After the deployment is made, and before the status says so.
+/// A crash after the Deployment is created, and before the status is updated.
 #[test]
 fn a_shell_survives_a_crash() {
     let report = simulation().replay("1/crash-after@2".parse().unwrap()).run().unwrap();
@@ -26,7 +26,7 @@ fn a_shell_survives_a_crash() {
     assert_eq!(report.faults["crash-after"].injected, 1);
 }
 
-/// The same as a program of its own, over HTTP and in real time.
+/// The same with the operator as a separate process, over HTTP and in real time.
 #[test]
 fn the_program_survives_a_crash() {
     let program = Command::new(env!("CARGO_BIN_EXE_myownshell-operator")).argument("run");

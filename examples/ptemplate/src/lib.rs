@@ -1,4 +1,5 @@
-//! Ptemplate: a resource that keeps a kernel module (by the Kernel Module Management operator) and the pods that use it.
+//! Ptemplate: a resource that deploys a kernel module and the pods that use it. The Kernel Module Management operator
+//! (KMM) loads the module.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use steersman::{Action, Conditions as _, Context, Controller, Error, Kind, Operator, Result, Watch};
 
-/// The image with the kernel module, for each kernel.
+/// The image with the kernel module, per kernel version.
 const MODULE_IMAGE: &str = "quay.io/ptemplate/ptemplate-kmod:${KERNEL_FULL_VERSION}";
 
 /// The desired module and its consumers.
@@ -84,7 +85,7 @@ async fn reconcile(template: Arc<Ptemplate>, ctx: Context) -> Result<Action> {
     let mut status = template.status.clone().unwrap_or_default();
     let applied = match ctx.apply_dynamic(&module_kind(), &module(&template)?).await {
         Ok(_) => ctx.condition("ModuleApplied", true, "Applied", "the module is applied"),
-        // The watch brings this back when the kind appears.
+        // The watch triggers a reconcile when the kind appears.
         Err(error) if error.is_not_found() => ctx.condition(
             "ModuleApplied",
             false,

@@ -1,4 +1,4 @@
-//! The operator on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names.
+//! The operator on the embedded cluster, or on the one of STEERSMAN_TEST_KUBECONFIG.
 
 use k8s_openapi::{
     api::apps::v1::DaemonSet, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -15,7 +15,7 @@ use steersman::{
     testing::{TestEnv, object},
 };
 
-/// A stand-in for KMM's definition.
+/// A minimal replacement for KMM's CustomResourceDefinition.
 fn kmm() -> CustomResourceDefinition {
     object(json!({
         "metadata": {"name": "modules.kmm.sigs.x-k8s.io"},
@@ -78,7 +78,7 @@ async fn module_and_consumers_are_kept() -> Result<()> {
     })
     .await?;
 
-    // And when nothing changes, nothing is written, not even after a restart.
+    // Without changes, nothing is written, not even after a restart.
     env.quiet().await;
     let before = env.writes();
     env.stop().await?;

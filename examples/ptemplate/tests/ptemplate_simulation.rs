@@ -1,11 +1,11 @@
-//! The operator under simulation: every crash, lost answer and stale view.
+//! The operator under simulation: every crash, lost response and stale read.
 
 use ptemplate_operator::operator;
 use serde_json::json;
 use steersman_simulate::{Scenario, Simulation};
 
 fn simulation() -> Simulation {
-    // A stand-in for the definition of Kernel Module Management.
+    // A minimal replacement for the CustomResourceDefinition of Kernel Module Management.
     let module = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "modules.kmm.sigs.x-k8s.io"},
@@ -26,7 +26,7 @@ fn simulation() -> Simulation {
     Simulation::of(operator).scenario(scenario)
 }
 
-/// After its object is made, and before the status says so.
+/// A crash after the object is created, and before the status is updated.
 #[test]
 fn it_survives_a_crash() {
     let report = simulation().replay("1/crash-after@1".parse().unwrap()).run().unwrap();

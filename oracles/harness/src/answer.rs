@@ -1,35 +1,35 @@
-//! What an oracle, or we, answer to a question.
+//! The answer of an oracle, or of our crates, to a request.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::client::ClientError;
 
-/// An answer to one question.
+/// The answer to one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It worked, with this result.
+    /// Success, with the result.
     Ok(Json),
-    /// It failed with this text, at this stage.
+    /// Failure, with the error and the stage at which it occurred.
     Err {
-        /// The error's text, or `{"$b64": …}`.
+        /// The error message, or `{"$b64": …}`.
         text: Json,
         /// The stage, such as `parse` or `exec`.
         kind: String,
     },
-    /// Go panicked where Helm does not catch it; the text is for people alone.
+    /// Go panicked where Helm does not recover; the message is informational only.
     Panic(String),
-    /// The process ended while answering.
+    /// The process exited before it had answered.
     Died,
 }
 
 impl Answer {
-    /// A failure with this text at this stage.
+    /// Creates a failure with a message, at a stage.
     pub fn err(kind: &str, text: impl ToString) -> Self {
         Self::Err { text: Json::String(text.to_string()), kind: kind.into() }
     }
 
-    /// Reads one line of an oracle.
+    /// Parses one line of an oracle's output.
     pub(crate) fn parse(line: &str) -> Result<Self, ClientError> {
         let bad = |reason: &str| ClientError::Answer { line: line.into(), reason: reason.into() };
         let mut fields: Map<String, Json> = serde_json::from_str(line).map_err(|e| bad(&e.to_string()))?;
@@ -46,7 +46,7 @@ impl Answer {
         Ok(Self::Ok(fields.remove("ok").unwrap_or(Json::Null)))
     }
 
-    /// Whether ours says the same as the oracle's. Where Go panics or dies, any error of ours is right.
+    /// Whether our answer matches the oracle's. Where Go panics or dies, any error of ours matches.
     pub fn agrees(&self, ours: &Self) -> bool {
         match self {
             Self::Panic(_) | Self::Died => matches!(ours, Self::Err { .. }),

@@ -1,4 +1,4 @@
-//! Talks to an oracle: one JSON line per question, one per answer.
+//! The client of an oracle: one JSON line per request, one per answer.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -11,40 +11,40 @@ use serde_json::Value as Json;
 
 use crate::answer::Answer;
 
-/// Why an oracle could not be asked.
+/// Errors of communicating with an oracle.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The build script failed; its standard error has been shown.
     #[error("building the oracle with {0} failed")]
     Build(PathBuf),
-    /// The program could not be started or spoken to.
+    /// The program could not be started, or communication with it failed.
     #[error("talking to the oracle: {0}")]
     Io(#[from] std::io::Error),
-    /// An answer is not what the oracle's README promises.
+    /// An answer does not have the format of the oracle's README.
     #[error("the oracle answered {line:?}: {reason}")]
     Answer {
         /// The line.
         line: String,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
 }
 
-/// How long one answer may take.
+/// The timeout of one answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running oracle. A question that ends the process is answered as such, and the process is started anew.
+/// A running oracle. A request that kills the process is answered with [`Answer::Died`], and the process is restarted.
 pub struct Client {
     program: PathBuf,
 }
 
 impl Client {
-    /// Builds the Helm oracle, if its sources changed, with the script beside them.
+    /// Builds the Helm oracle with its script, if its sources have changed.
     pub fn helm() -> Result<Self, ClientError> {
         Ok(Self { program: build("helm", "oracle")? })
     }
 
-    /// Asks all questions and gives their answers in the same order.
+    /// Sends all requests and returns their answers in the same order.
     pub fn ask(&self, requests: &[Json]) -> Result<Vec<Answer>, ClientError> {
         let mut answers = Vec::with_capacity(requests.len());
         while answers.len() < requests.len() {
@@ -53,21 +53,21 @@ impl Client {
             let complete = got.len() == rest.len();
             answers.extend(got);
             if !complete {
-                // Go cannot recover from a stack overflow: whatever was asked next ended the process.
+                // Go cannot recover from a stack overflow: the next request killed the process.
                 answers.push(Answer::Died);
             }
         }
         Ok(answers)
     }
 
-    /// Asks until the process ends, which may be early.
+    /// Sends requests until the process exits, which may be early.
     fn ask_once(&self, requests: &[Json]) -> Result<Vec<Answer>, ClientError> {
         let (mut child, stdin, stdout) = self.start()?;
         let lines: Vec<u8> = requests.iter().flat_map(|r| format!("{r}\n").into_bytes()).collect();
-        // Written from a thread of its own: the oracle answers while it is still being asked, and both pipes are small.
+        // Written by a separate thread: the oracle answers while it still receives requests, and both pipes are small.
         let writer = thread::spawn(move || {
             let mut stdin = stdin;
-            // An oracle that died closes the pipe; the missing answers tell.
+            // An oracle that died closes the pipe, which shows in the missing answers.
             let _ = stdin.write_all(&lines);
         });
         let (send, lines) = mpsc::channel();
@@ -79,7 +79,7 @@ impl Client {
             }
         });
         let mut answers = Vec::new();
-        // Ends when the process does, or when an answer takes longer than any answer should.
+        // Ends when the process exits, or on a timeout.
         while let Ok(line) = lines.recv_timeout(PATIENCE) {
             answers.push(Answer::parse(&line?)?);
         }
@@ -101,7 +101,7 @@ impl Client {
     }
 }
 
-/// Runs `oracles/ORACLE/build WHAT` and gives the path it prints.
+/// Runs `oracles/ORACLE/build WHAT` and returns the path that it prints.
 pub fn build(oracle: &str, what: &str) -> Result<PathBuf, ClientError> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(oracle).join("build");
     let output = Command::new(&script).arg(what).stderr(Stdio::inherit()).output()?;

@@ -1,7 +1,7 @@
-//! Asks the oracles and compares: a differential suite over generated cases.
+//! A differential test suite of our crates against the oracles, over generated cases.
 //!
-//! A case is a request as the oracle's README describes it. The oracle answers it with the real thing, we answer it with
-//! our crates, and both answers have to be equal, errors included.
+//! A case is a request in the format of the oracle's README. The oracle answers it with the original implementation, and
+//! our crates answer it, too. Both answers have to be equal, errors included.
 
 pub mod answer;
 pub mod areas;

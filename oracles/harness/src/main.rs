@@ -1,4 +1,4 @@
-//! `helm-oracle-suite`: runs the differential suite against Helm and fails if it finds more than it may.
+//! `helm-oracle-suite`: runs the differential suite against Helm. Fails on more than the tolerated differences.
 
 use std::process::ExitCode;
 
@@ -17,9 +17,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // A panic of ours is a difference like any other, reported with the request that caused it.
+    // A panic in our crates is a difference, reported with the request that caused it.
     std::panic::set_hook(Box::new(|_| {}));
-    // Deep documents and templates are among the cases; the limits are ours to keep, not the test runner's stack.
+    // Some cases are deeply nested documents and templates: our own limits are to be tested, not the default
+    // stack size.
     let run = std::thread::Builder::new().stack_size(16 << 20).spawn(move || {
         let outcome = suite::run(&areas::all(), areas::KNOWN, &options, &mut std::io::stdout().lock());
         outcome.map(suite::Outcome::passed)

@@ -1,4 +1,4 @@
-//! Runs areas of cases through the oracle and through us, and counts where they part.
+//! Runs areas of cases through the oracle and our crates, and counts the differences.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,66 +13,67 @@ use crate::client::{Client, ClientError};
 use crate::generate::Gen;
 use crate::wire;
 
-/// A kind of question, how often it is asked, and how we answer it.
+/// A type of request, the number of cases, and our implementation.
 pub struct Area {
     /// Its name in the report.
     pub name: &'static str,
-    /// How many cases a run of the usual size has.
+    /// The number of cases of a run with scale 1.
     pub cases: usize,
-    /// Whether the cases are written by hand: a run of any size has them all, and all are recorded.
+    /// Whether the cases are hand-written: then every run has all of them, and all are recorded.
     pub written: bool,
-    /// Makes the case of that number.
+    /// Generates the case with a number.
     pub generate: fn(&mut Gen, usize) -> Json,
-    /// Our answer.
+    /// Returns our answer.
     pub ours: fn(&Json) -> Answer,
-    /// Takes out of an answer, ours or theirs, what may differ from run to run, such as addresses and the order of Go's maps.
+    /// Removes from an answer, ours or the oracle's, what may differ between runs. Examples are addresses and the order of Go's
+    /// maps.
     pub normal: fn(&Json, Answer) -> Answer,
 }
 
 impl Area {
-    /// How many cases are recorded: of those that are generated an eighth of a run.
+    /// Returns the number of recorded cases: an eighth of the generated ones.
     fn recorded(&self) -> usize {
         if self.written { self.cases } else { self.cases.div_ceil(8) }
     }
 }
 
-/// A difference that is known and stays, with its reason.
+/// A known and accepted difference.
 pub struct Known {
-    /// The area it is in.
+    /// The area.
     pub area: &'static str,
-    /// Why it stays.
+    /// The reason for accepting it.
     pub reason: &'static str,
-    /// Whether this is that difference.
+    /// Whether a difference is this one.
     pub applies: fn(request: &Json, theirs: &Answer, ours: &Answer) -> bool,
 }
 
-/// What to run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The seed of all cases. 1 by default.
     pub seed: u64,
-    /// How many times the usual number of cases. 1 by default.
+    /// The factor for the number of cases. 1 by default.
     pub scale: f64,
-    /// Run only areas whose name contains this. All by default.
+    /// Only runs areas with this in their name. All by default.
     pub only: Option<String>,
-    /// How many differences of each area to show. 5 by default.
+    /// The number of differences shown per area. 5 by default.
     pub show: usize,
     /// What to do with the cases. [`Mode::Compare`] by default.
     pub mode: Mode,
 }
 
-/// The package whose recordings these are.
+/// The package with the recordings.
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// What to do with the cases.
+/// The mode of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Ask both sides and compare.
+    /// Compares the answers of both sides.
     #[default]
     Compare,
-    /// Count what the oracle says of them, to judge the generators.
+    /// Counts the oracle's answers, to assess the generators.
     Survey,
-    /// Only write them, for asking the oracle by hand.
+    /// Only prints the cases, for passing them to the oracle manually.
     Print,
 }
 
@@ -82,28 +83,28 @@ impl Default for Options {
     }
 }
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// Cases asked.
+    /// The number of cases.
     pub tried: usize,
-    /// Cases answered differently.
+    /// The number of different answers.
     pub different: usize,
-    /// Those of them that have no listed reason.
+    /// The number of differences without a known reason.
     pub unexplained: usize,
 }
 
 impl Outcome {
-    /// Whether at most one case in a thousand differs, and each of those for a listed reason.
+    /// Whether at most one case in a thousand differs, and only for known reasons.
     pub fn passed(self) -> bool {
         self.unexplained == 0 && self.different * 1000 <= self.tried
     }
 }
 
-/// The questions of one batch are asked together: enough to keep the oracle busy, few enough to hold.
+/// The number of requests sent together: enough to keep the oracle busy, few enough for memory.
 const BATCH: usize = 1000;
 
-/// Runs the areas and writes one line for each, the differences below it, and the sum.
+/// Runs the areas. Prints one line per area, its differences below it, and the total.
 pub fn run(
     areas: &[Area],
     known: &[Known],
@@ -178,28 +179,28 @@ fn compare(
     Ok(outcome)
 }
 
-/// A question, and what Helm answered.
+/// A request, and Helm's answer.
 #[derive(Serialize, Deserialize)]
 struct Case {
     request: Json,
     answer: Answer,
 }
 
-/// The cases that come out equal, which are those that can be compared again without Helm.
+/// Returns the cases with equal answers, which can be compared again without Helm.
 fn keep(area: &Area, requests: &[Json], answers: &[Answer]) -> Vec<Case> {
     let cases = requests.iter().zip(answers);
     let equal = cases.filter(|(request, theirs)| judge(area, request, (*theirs).clone()).is_none());
     equal.map(|(request, answer)| Case { request: request.clone(), answer: answer.clone() }).collect()
 }
 
-/// What differs in our answer, if anything does.
+/// Returns the difference of our answer, if there is one.
 fn judge<'a>(area: &Area, request: &'a Json, theirs: Answer) -> Option<Difference<'a>> {
     let theirs = normal(area, request, theirs);
     let ours = normal(area, request, answer(area.ours, request));
     (!theirs.agrees(&ours)).then_some(Difference { request, theirs, ours })
 }
 
-/// Judges our answers by the recorded ones, and gives how many there were.
+/// Compares our answers with the recorded ones, and returns their number.
 ///
 /// # Errors
 ///
@@ -215,7 +216,7 @@ pub fn replay(area: &Area) -> Result<usize, String> {
     if text.is_empty() { Ok(cases.len()) } else { Err(text) }
 }
 
-/// Helm's version, as it stands in the name of a recording.
+/// Returns Helm's version for the name of a recording.
 fn version() -> String {
     let go_mod = include_str!("../../helm/go.mod");
     format!("helm-{}", steersman_recordings::required_version(go_mod, "helm.sh/helm/v3"))
@@ -251,7 +252,7 @@ fn print(area: &Area, options: &Options, out: &mut impl Write) -> Result<Outcome
     Ok(Outcome::default())
 }
 
-/// The area's cases, as many at a time as are asked together.
+/// Returns the area's cases in batches.
 fn batches(area: &Area, options: &Options) -> impl Iterator<Item = Vec<Json>> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -267,18 +268,18 @@ fn batches(area: &Area, options: &Options) -> impl Iterator<Item = Vec<Json>> {
         .map(move |start| (start..cases.min(start + BATCH)).map(|case| generate(area, seed, case)).collect())
 }
 
-/// A case that was answered differently.
+/// A case with different answers.
 struct Difference<'a> {
     request: &'a Json,
     theirs: Answer,
     ours: Answer,
 }
 
-/// How often a question is asked again before its answer counts as Helm's only one.
+/// The number of times that a request is repeated to find other answers of Helm.
 const AGAIN: usize = 12;
 
-/// Takes out the cases that Helm itself answers one way today and another way tomorrow, if one of them is ours: what it does in
-/// the order of a Go map, such as loading subcharts of which several fail, is random.
+/// Drops the cases for which Helm gives several answers, ours among them. What depends on the order of a Go map is random, such
+/// as which of several failing subcharts is loaded first.
 fn forgive(client: &Client, area: &Area, differences: &mut Vec<Difference<'_>>) -> Result<(), ClientError> {
     for _ in 0..AGAIN {
         if differences.is_empty() || differences.len() > BATCH / 4 {
@@ -290,7 +291,7 @@ fn forgive(client: &Client, area: &Area, differences: &mut Vec<Difference<'_>>) 
             let Some(again) = answers.next().map(|theirs| normal(area, case.request, theirs)) else {
                 return true;
             };
-            // An answer that is never the same twice shows addresses, in whatever base.
+            // An answer that is different each time contains addresses, in whatever base.
             let varies = again != case.theirs && masked(&again) == masked(&case.theirs);
             !(again.agrees(&case.ours) || varies && masked(&again) == masked(&case.ours))
         });
@@ -298,7 +299,7 @@ fn forgive(client: &Client, area: &Area, differences: &mut Vec<Difference<'_>>) 
     Ok(())
 }
 
-/// An answer's text without runs of digits long enough to be an address.
+/// Returns an answer's text without digit sequences long enough to be an address.
 fn masked(answer: &Answer) -> String {
     const SHORTEST: usize = 9;
     let text = match answer {
@@ -320,7 +321,7 @@ fn generate(area: &Area, seed: u64, case: usize) -> Json {
     request
 }
 
-/// Our answer; a panic of ours is an answer that agrees with nothing.
+/// Returns our answer; a panic is an answer that matches nothing.
 pub fn answer(ours: fn(&Json) -> Answer, request: &Json) -> Answer {
     catch_unwind(AssertUnwindSafe(|| ours(request))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -329,11 +330,11 @@ pub fn answer(ours: fn(&Json) -> Answer, request: &Json) -> Answer {
     })
 }
 
-/// An answer in the form that is compared.
+/// Normalizes an answer for comparison.
 fn normal(area: &Area, request: &Json, mut answer: Answer) -> Answer {
     match &mut answer {
         Answer::Ok(result) => wire::canonical(result),
-        // Errors of ours are always UTF-8.
+        // Our errors are always UTF-8.
         Answer::Err { text, .. } => {
             *text = Json::String(String::from_utf8_lossy(&wire::bytes(text)).into_owned());
         }
@@ -342,7 +343,7 @@ fn normal(area: &Area, request: &Json, mut answer: Answer) -> Answer {
     (area.normal)(request, answer)
 }
 
-/// An answer without what differs from case to case, to count by.
+/// Returns an answer without what differs from case to case, for counting.
 fn gist(answer: &Answer) -> String {
     match answer {
         Answer::Ok(_) => "ok".into(),

@@ -1,4 +1,4 @@
-//! Go values as the oracles spell them in JSON.
+//! Go values as the oracles encode them in JSON.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 use steersman_gotemplate::{FloatType, IntType, List, ListType, Map, MapType, Str, Type, UintType, Value};
 
-/// Text that may hold any bytes: a JSON string when it is UTF-8.
+/// Encodes a string of arbitrary bytes: as a JSON string if it is UTF-8.
 pub fn text(bytes: &[u8]) -> Json {
     match std::str::from_utf8(bytes) {
         Ok(text) => Json::from(text),
@@ -15,7 +15,7 @@ pub fn text(bytes: &[u8]) -> Json {
     }
 }
 
-/// The bytes of such a text; empty if it is none.
+/// Decodes the bytes of such a string; empty for anything else.
 pub fn bytes(text: &Json) -> Vec<u8> {
     match text {
         Json::String(text) => text.clone().into_bytes(),
@@ -26,7 +26,7 @@ pub fn bytes(text: &Json) -> Vec<u8> {
     }
 }
 
-/// All texts in an answer, one after the other.
+/// Concatenates all strings in an answer.
 pub fn flat(json: &Json) -> Vec<u8> {
     match json {
         Json::Object(fields) if !fields.contains_key("$b64") => fields.values().flat_map(flat).collect(),
@@ -36,7 +36,7 @@ pub fn flat(json: &Json) -> Vec<u8> {
     }
 }
 
-/// A tagged value whose Go type JSON cannot tell.
+/// Encodes a value with its Go type, which JSON cannot represent.
 pub fn tagged(ty: &str, value: impl Into<Json>) -> Json {
     json!({ "$t": ty, "v": value.into() })
 }
@@ -47,7 +47,7 @@ static LIST_BOOL: ListType = ListType { name: "[]bool", elem: Type::Bool, method
 static MAP_INT: MapType = MapType { name: "map[string]int", elem: Type::Int, methods: &[] };
 static MAP_BOOL: MapType = MapType { name: "map[string]bool", elem: Type::Bool, methods: &[] };
 
-/// Reads a spelled value.
+/// Decodes a value.
 pub fn value(spelled: &Json) -> Result<Value, String> {
     match spelled {
         Json::Null => Ok(Value::Nil),
@@ -116,7 +116,7 @@ fn map(ty: &'static MapType, v: &Json) -> Result<Value, String> {
     Ok(Value::Map(Map::with_type(ty, entries.collect::<Result<_, String>>()?)))
 }
 
-/// An element of a typed slice or map is plain JSON, read as that type.
+/// Decodes an element of a typed slice or map: plain JSON, read as that type.
 fn element(ty: Type, v: &Json) -> Result<Value, String> {
     let whole = || v.as_i64().ok_or_else(|| format!("not whole: {v}"));
     match ty {
@@ -126,7 +126,7 @@ fn element(ty: Type, v: &Json) -> Result<Value, String> {
     }
 }
 
-/// Spells a value so that its type survives.
+/// Encodes a value so that its type survives.
 pub fn spell(value: &Value) -> Json {
     match value {
         Value::Nil => Json::Null,
@@ -163,7 +163,7 @@ pub fn spell(value: &Value) -> Json {
     }
 }
 
-/// A `float64`: whole numbers plainly, the rest as Go's shortest text, so that no reader rounds on the way.
+/// Encodes a `float64`. Integers become numbers, others Go's shortest string, so that no parser rounds them.
 pub fn float(n: f64) -> Json {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if n.trunc() == n && n.abs() < EXACT && !(n == 0.0 && n.is_sign_negative()) {
@@ -173,8 +173,8 @@ pub fn float(n: f64) -> Json {
     tagged("float64", format!("{n:?}"))
 }
 
-/// Rewrites every tagged `float64` in one spelling, as Go and Rust print them differently, and takes `chartutil.Values`
-/// for the map it is.
+/// Rewrites every tagged `float64` in the same notation, as Go and Rust print them differently. Also replaces
+/// `chartutil.Values` by a plain map.
 pub fn canonical(spelled: &mut Json) {
     match spelled {
         Json::Array(items) => items.iter_mut().for_each(canonical),

@@ -1,8 +1,8 @@
-//! Runs a script of kubectl commands against a cluster, and masks what they print.
+//! Runs a script of kubectl commands against a cluster, and masks their output.
 //!
-//! A script has one command per line, without the leading `kubectl`. Lines that begin with `#` are remarks. A line that
-//! begins with `~` is compared by its exit code alone, and one that begins with `!` not at all. `FILES` stands for the folder of
-//! manifests beside the script.
+//! A script has one command per line, without the leading `kubectl`. Lines that begin with `#` are comments. Of a line that
+//! begins with `~`, only the exit code is compared, and of one that begins with `!`, nothing. `FILES` is replaced by the
+//! directory of manifests next to the script.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use regex::Regex;
 
 use crate::mask::Mask;
 
-/// How much of a command's outcome is compared.
+/// The part of a command's outcome that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Everything it prints, and its exit code.
@@ -24,25 +24,25 @@ pub enum Look {
     Nothing,
 }
 
-/// One line of a script.
+/// A line of a script.
 #[derive(Debug, Clone)]
 pub struct Line {
     /// The arguments as written.
     pub text: String,
-    /// What to compare.
+    /// The part to compare.
     pub look: Look,
 }
 
-/// What a command did.
+/// The outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its exit code; -1 if it had to be stopped.
+    /// Its exit code; -1 if it was killed.
     pub code: i32,
-    /// What it printed, both streams, masked.
+    /// Its output, both streams, masked.
     pub output: String,
 }
 
-/// Reads a script.
+/// Parses a script.
 #[must_use]
 pub fn parse(text: &str) -> Vec<Line> {
     text.lines()
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Vec<Line> {
         .collect()
 }
 
-/// A kubectl, a cluster and a namespace of the run's own in it.
+/// A kubectl, a cluster, and a namespace in it for this run.
 #[derive(Debug)]
 pub struct Session {
     kubectl: PathBuf,
@@ -66,13 +66,13 @@ pub struct Session {
     server: String,
 }
 
-/// How long one command may take.
+/// The timeout of a command.
 const LIMIT: Duration = Duration::from_secs(90);
 
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(\d+[smhd]){1,2}\b"));
 static POD: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"-[bcdf0-9ghjklmnpqrstvwxz]{6,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?\b"));
-/// Made from how Go lays a template out in memory, which no other program can tell.
+/// Computed from Go's memory layout of the template, so another implementation cannot reproduce it.
 static TEMPLATE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"pod-template-hash([=:] ?)[bcdf0-9ghjklmnpqrstvwxz]+"));
 static VERSION: LazyLock<Regex> =
@@ -87,10 +87,10 @@ fn pattern(text: &str) -> Regex {
 }
 
 impl Session {
-    /// Makes a namespace, and a copy of the kubeconfig in `scratch` that points to it.
+    /// Creates a namespace, and a copy of the kubeconfig in `scratch` that uses it.
     ///
     /// # Errors
-    /// If the files can't be written or the cluster refuses the namespace.
+    /// If the files cannot be written or the cluster rejects the namespace.
     pub fn start(kubectl: &Path, kubeconfig: &Path, files: &Path, scratch: &Path) -> std::io::Result<Self> {
         let namespace = format!("kubectl-{}", (0..6).map(|_| fastrand::lowercase()).collect::<String>());
         let text = std::fs::read_to_string(kubeconfig)?;
@@ -167,13 +167,13 @@ impl Session {
         let text = TEMPLATE.replace_all(&text, "pod-template-hash$1<hash>");
         let text = POD.replace_all(&text, "-<hash>");
         let text = AGE.replace_all(&text, "<age>");
-        // Widths follow the widest cell, and some cells are masked.
+        // Column widths depend on the widest cell, and some cells are masked.
         let text = BLANKS.replace_all(&text, "  ");
         let text = RULER.replace_all(&text, "----");
         text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
     }
 
-    /// Deletes the namespace without waiting for its end.
+    /// Deletes the namespace without waiting.
     ///
     /// # Errors
     /// If kubectl can't be started.
@@ -182,7 +182,7 @@ impl Session {
     }
 }
 
-/// Where two outcomes of a line differ, as text; nothing if they don't.
+/// Returns the difference between two outcomes of a line, if there is one.
 #[must_use]
 pub fn difference(line: &Line, real: &Outcome, ours: &Outcome) -> Option<String> {
     let equal = match line.look {

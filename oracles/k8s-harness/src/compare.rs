@@ -1,4 +1,4 @@
-//! Says where two servers' answers to one case differ.
+//! Compares two servers' responses to a case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,18 +10,18 @@ use serde_json::Value;
 use crate::corpus::{Case, Compared, Step};
 use crate::run::Answer;
 
-/// One field in which the answers to a step disagree.
+/// A field that differs between the responses to a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Which step, counted from one; those after the last one read what the case wrote.
+    /// The number of the step, starting at one; those after the last one read what the case wrote.
     pub step: usize,
     /// The request as it was sent.
     pub request: String,
     /// `status`, `header NAME` or a JSON pointer into the body.
     pub place: String,
-    /// What the real server says there.
+    /// The real server's value.
     pub real: Option<Value>,
-    /// What the other one says.
+    /// The other server's value.
     pub ours: Option<Value>,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares the answers to a case.
+/// Compares the responses to a case.
 #[must_use]
 pub fn differences(case: &Case, real: &[Answer], ours: &[Answer]) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -66,7 +66,7 @@ fn compare_step(number: usize, step: &Step, real: &Answer, ours: &Answer, found:
         found.push(Difference { step: number, request: request.clone(), place, real, ours });
     };
     if real.status != ours.status {
-        // The bodies of different outcomes have nothing to do with each other: show the messages alone.
+        // The bodies of different outcomes are unrelated, so only the messages are shown.
         let outcome = |answer: &Answer| {
             let message = answer.body.get("message").cloned().unwrap_or(Value::Null);
             Some(Value::Array(vec![Value::from(answer.status), message]))
@@ -93,7 +93,8 @@ fn compare_step(number: usize, step: &Step, real: &Answer, ours: &Answer, found:
     }
 }
 
-/// A header's value. Warnings are sorted: those about fields come in the order of a text that only the real server has.
+/// Returns a header's value. Warnings are sorted: those about fields are in the order of a text that only the real
+/// server has.
 fn header(answer: &Answer, name: &str) -> Option<String> {
     let value = answer.headers.get(name)?;
     if name != "warning" {
@@ -104,7 +105,7 @@ fn header(answer: &Answer, name: &str) -> Option<String> {
     Some(warnings.join("\n"))
 }
 
-/// Whether a pointer, in which `*` stands for any one part, leads to a place or above it.
+/// Whether a pointer, in which `*` matches any one segment, refers to a place or a parent of it.
 fn covers(pointer: &str, place: &str) -> bool {
     let mut parts = place.split('/');
     pointer.split('/').all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
@@ -134,16 +135,16 @@ fn walk(at: &str, real: &Value, ours: &Value, found: &mut Vec<Place>) {
     }
 }
 
-/// The differences that are known and have a reason: feature, then case, then the reason.
+/// Known differences with a reason, by feature and case.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Known(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Known {
-    /// Reads the list; a missing file is an empty one.
+    /// Loads the list; a missing file is an empty one.
     ///
     /// # Errors
-    /// Says what is wrong in the file.
+    /// Describes the error in the file.
     pub fn load(path: &Path) -> Result<Self, String> {
         match std::fs::read_to_string(path) {
             Ok(text) => serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display())),
@@ -151,7 +152,7 @@ impl Known {
         }
     }
 
-    /// Why a case may differ, if it may.
+    /// Returns the reason why a case may differ, if there is one.
     #[must_use]
     pub fn reason(&self, case: &Case) -> Option<&str> {
         self.0.get(&case.feature)?.get(&case.name).map(String::as_str)

@@ -1,4 +1,4 @@
-//! Cases: what they look like in the files under `corpus/`, and how their variables are filled in.
+//! Cases: the format of the files under `corpus/`, and the substitution of variables.
 //!
 //! A file is a feature:
 //! ```yaml
@@ -15,7 +15,7 @@
 //!   steps:
 //!   - {do: "POST {maps}", json: {$use: map, metadata: {name: a}, $merge: {data: "{data}"}}}
 //! ```
-//! `{ns}` is a namespace of the case's own and `{id}` a word of its own, for names that are not in a namespace.
+//! `{ns}` is the case's own namespace and `{id}` a unique word for the case, for cluster-scoped names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,46 +25,46 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// Why a corpus can't be read.
+/// The reason why a corpus cannot be read.
 #[derive(Debug, Error)]
 pub enum CorpusError {
     /// A file or folder can't be read.
     #[error("{path}: {source}")]
     Read {
-        /// What was to be read.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// A file is not a feature.
+    /// A file is not a valid feature.
     #[error("{path}: {message}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The error.
         message: String,
     },
 }
 
-/// One sequence of requests.
+/// A sequence of requests.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Case {
     /// The file's stem, or the name of the generator.
     pub feature: String,
-    /// What it shows.
+    /// What it demonstrates.
     pub name: String,
     /// The requests in order.
     pub steps: Vec<Step>,
 }
 
-/// One request and how its answer is looked at.
+/// A request, and how its response is compared.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// Method and path with query: `GET /api/v1/namespaces`.
     #[serde(rename = "do")]
     pub request: String,
-    /// The body by content type: at most one of these.
+    /// The body by content type; at most one of the following.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<Value>,
     /// A merge patch.
@@ -76,58 +76,58 @@ pub struct Step {
     /// A JSON patch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jsonpatch: Option<Value>,
-    /// An applied configuration.
+    /// An apply configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply: Option<Value>,
-    /// A body as it stands; its content type is in `type`.
+    /// A raw body; its content type is in `type`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// A binary body, base64; its content type is in `type`.
+    /// A base64-encoded binary body; its content type is in `type`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// The content type; default that of the kind of body.
+    /// The content type. Default: that of the kind of body.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// The Accept header, or one of the words table, partial, partial-list, discovery, yaml; default JSON.
+    /// The Accept header, or one of the words table, partial, partial-list, discovery, yaml. Default: JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
-    /// Who the administrator impersonates; none by default.
+    /// The user that the administrator impersonates. Default: none.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub impersonate: Option<Impersonate>,
     /// A bearer token instead of the administrator's credentials; empty for an anonymous request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// Further headers.
+    /// Additional headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Headers of the answer that are compared besides those that every client acts upon.
+    /// Response headers to compare besides those that every client evaluates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shows: Vec<String>,
-    /// Variables to fill from the answer: name to JSON pointer.
+    /// Variables to set from the response: name to JSON pointer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub save: BTreeMap<String, String>,
-    /// Repeat, for ten seconds at most, until the answer has these values: JSON pointer to value.
-    /// The word `established` stands for a served custom resource definition.
+    /// Repeats the request until the response has these values, for at most ten seconds. Maps JSON pointers to
+    /// values. The word `established` waits for an established CustomResourceDefinition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Value>,
-    /// Read this many events from a watch.
+    /// The number of events to read from a watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<usize>,
-    /// What to compare: all (default), status or nothing.
+    /// The part to compare: all (default), status or nothing.
     #[serde(default, skip_serializing_if = "Compared::is_all")]
     pub compare: Compared,
-    /// JSON pointers that are left out of the comparison, with a reason beside them in the file.
+    /// JSON pointers excluded from the comparison, with a reason next to them in the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
 }
 
-/// Whom the administrator plays in a request.
+/// The user that the administrator impersonates.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Impersonate {
     /// A user without groups.
     User(String),
-    /// A user with more about it.
+    /// A user with further attributes.
     Full {
         /// The name.
         user: String,
@@ -143,16 +143,16 @@ pub enum Impersonate {
     },
 }
 
-/// How much of an answer is compared.
+/// The part of a response that is compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compared {
     /// Status, headers and body.
     #[default]
     All,
-    /// The status code alone.
+    /// Only the status code.
     Status,
-    /// Nothing: the step only prepares.
+    /// Nothing: the step is only setup.
     Nothing,
 }
 
@@ -163,16 +163,16 @@ impl Compared {
 }
 
 impl Case {
-    /// A digest of what is sent, by which answers are remembered.
+    /// Returns a digest of the requests, the key of recorded responses.
     #[must_use]
     pub fn key(&self) -> String {
-        // Through Value: its maps are sorted, so the digest doesn't hang on the order of fields.
+        // Through Value, which has sorted maps, so that the digest is independent of the order of fields.
         let steps = serde_json::to_value(&self.steps).unwrap_or_default();
         let digest = Sha256::digest(steps.to_string());
         digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// A word that no other case and no other run has: what `{id}` stands for.
+    /// Returns a word that is unique among cases and runs: the value of `{id}`.
     #[must_use]
     pub fn id(&self) -> String {
         let salt: String = (0..5).map(|_| fastrand::lowercase()).collect();
@@ -180,7 +180,7 @@ impl Case {
     }
 }
 
-/// A file of the corpus as it is written.
+/// The content of a corpus file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Feature {
@@ -197,19 +197,19 @@ struct Feature {
 #[serde(deny_unknown_fields)]
 struct WrittenCase {
     case: String,
-    /// Leave out the file's `before`.
+    /// Omits the file's `before`.
     #[serde(default)]
     bare: bool,
-    /// Make one case for each of these sets of variables.
+    /// Creates one case for each of these sets of variables.
     #[serde(default)]
     each: Vec<BTreeMap<String, Value>>,
     steps: Vec<Value>,
 }
 
-/// Reads every `*.yaml` below a folder, in order of names.
+/// Loads every `*.yaml` below a directory, sorted by name.
 ///
 /// # Errors
-/// If a file can't be read or is no feature.
+/// If a file cannot be read or is not a valid feature.
 pub fn load(folder: &Path) -> Result<Vec<Case>, CorpusError> {
     let read = |source| CorpusError::Read { path: folder.to_owned(), source };
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
@@ -228,10 +228,10 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, CorpusError> {
     Ok(cases)
 }
 
-/// Reads one feature.
+/// Parses a feature.
 ///
 /// # Errors
-/// Says what is wrong in the text.
+/// Describes the error in the text.
 pub fn parse(feature: &str, text: &str) -> Result<Vec<Case>, String> {
     let file: Feature = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
     let mut cases: Vec<Case> = Vec::new();
@@ -268,7 +268,7 @@ fn build_step(written: &Value, file: &Feature, set: &BTreeMap<String, Value>) ->
     let mut variables: BTreeMap<String, Value> =
         file.variables.iter().map(|(name, text)| (name.clone(), Value::String(text.clone()))).collect();
     variables.extend(set.clone());
-    // Variables may use each other: two rounds are enough for what reads well.
+    // Variables may refer to each other: two levels are enough in practice.
     for _ in 0..3 {
         substitute(&mut value, &variables);
     }
@@ -280,7 +280,7 @@ fn build_step(written: &Value, file: &Feature, set: &BTreeMap<String, Value>) ->
     Ok(step)
 }
 
-/// Replaces `{$use: name, ...}` by the template with the other fields merged over it (null removes).
+/// Replaces `{$use: name, ...}` by the template with the other fields merged into it (null removes).
 fn expand_templates(
     value: &mut Value,
     templates: &BTreeMap<String, Value>,
@@ -308,7 +308,7 @@ fn expand_templates(
     }
 }
 
-/// Merges the object under `$merge`, which came from a variable, into the one around it.
+/// Merges the object under `$merge`, which came from a variable, into its parent.
 fn merge_in_place(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -340,7 +340,7 @@ pub(crate) fn merge(base: &mut Value, over: Value) {
     }
 }
 
-/// Fills `{name}` in every string and key; a string that is nothing else takes the value's own type.
+/// Substitutes `{name}` in every string and key. A string that consists of it takes the value with its type.
 pub fn substitute(value: &mut Value, variables: &BTreeMap<String, Value>) {
     match value {
         Value::String(text) => {
@@ -367,7 +367,7 @@ pub fn substitute(value: &mut Value, variables: &BTreeMap<String, Value>) {
     }
 }
 
-/// Fills `{name}` in text; unknown names stay as they are.
+/// Substitutes `{name}` in a string; unknown names are left unchanged.
 #[must_use]
 pub fn substitute_text(text: &str, variables: &BTreeMap<String, Value>) -> String {
     let mut out = String::with_capacity(text.len());
@@ -380,7 +380,7 @@ pub fn substitute_text(text: &str, variables: &BTreeMap<String, Value>) -> Strin
             Some(Value::String(text)) => out.push_str(text),
             Some(value) => out.push_str(&value.to_string()),
             None => {
-                // Not a variable: the brace is text, and what follows it may still be one.
+                // Not a variable: the brace is literal, but a variable may follow.
                 out.push('{');
                 rest = &rest[1..];
                 continue;

@@ -1,10 +1,10 @@
 //! The differential harness for the embedded API server.
 //!
 //! A [`corpus::Case`] is a short sequence of HTTP requests. The [`run`] module sends it to a
-//! [`target::Target`] and gives the answers with everything [`mask`]ed that may rightly differ between
-//! two servers (uids, times, resource versions). The real server's answers are kept in a
-//! [`recording`], and [`compare`] says in which fields two servers disagree. Cases come from the files under
-//! `corpus/` and, seeded, from [`generate`].
+//! [`target::Target`] and returns the responses, [`mask`]ing everything that legitimately differs between
+//! two servers (UIDs, times, resourceVersions). The real server's responses are stored in a [`recording`],
+//! and [`compare`] lists the fields in which two servers differ. Cases come from the files under `corpus/`
+//! and, seeded, from [`generate`].
 
 pub mod commands;
 pub mod compare;

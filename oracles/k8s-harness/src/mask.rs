@@ -1,7 +1,7 @@
-//! Replaces what may rightly differ between two servers by names that keep equality visible.
+//! Replaces values that legitimately differ between two servers by placeholders that preserve equality.
 //!
-//! The first uid that a case shows becomes `<uid:1>`, and the same uid is `<uid:1>` wherever it comes again; so
-//! two servers agree exactly if they make new values, and repeat old ones, in the same places.
+//! The first UID in a case becomes `<uid:1>`, wherever it occurs again; so two servers match exactly if they create
+//! new values, and repeat old ones, in the same places.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,13 +17,13 @@ static JWT: LazyLock<Regex> = LazyLock::new(|| pattern(r"eyJ[A-Za-z0-9_-]+\.[A-Z
 static SERVICE_IP: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b10\.96\.\d{1,3}\.\d{1,3}\b"));
 static OPENAPI_HASH: LazyLock<Regex> = LazyLock::new(|| pattern(r"hash=[0-9A-F]{64,}"));
 static TOKEN_VOLUME: LazyLock<Regex> = LazyLock::new(|| pattern(r"kube-api-access-[a-z0-9]{5}"));
-/// A whole object quoted in an error: its order of fields is the real server's private matter.
+/// A whole object quoted in an error, with the real server's internal order of fields.
 static QUOTED_OBJECT: LazyLock<Regex> = LazyLock::new(|| pattern(r#"(?s)Invalid value: "\{\\".*\}": "#));
 static MODIFIED_REVISION: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b\d+ \((\d+)\)"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d+[smhdy]){1,2}$"));
 static RECORD: LazyLock<Regex> = LazyLock::new(|| pattern(r"in record \(\d+\)"));
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| pattern(r#""generateName":"([^"]*)""#));
-/// The suffix that generateName adds.
+/// The suffix added for generateName.
 static GENERATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[bcdfghjklmnpqrstvwxz2456789]{5}$"));
 
 #[allow(clippy::expect_used, reason = "the patterns above are constants")]
@@ -31,26 +31,26 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a constant pattern compiles")
 }
 
-/// Times from this year on are the server's clock; earlier ones were written by a case.
+/// Times from this year on are from the server's clock; earlier ones are from a case.
 const FIRST_SERVER_YEAR: u32 = 2024;
 
-/// The names given so far in one case on one server.
+/// The placeholders assigned so far in one case on one server.
 #[derive(Debug, Default)]
 pub struct Mask {
     uids: BTreeMap<String, usize>,
     versions: BTreeMap<String, usize>,
-    /// Generated names and what to call them.
+    /// Generated names and their placeholders.
     names: BTreeMap<String, String>,
-    /// Everything that the case itself says: such numbers are not the server's.
+    /// The text of the case's requests: numbers in it are not the server's.
     said: String,
-    /// The word that the case has for itself in this run.
+    /// The unique word of the case in this run.
     id: String,
-    /// What the case asks names to begin with.
+    /// The generateName prefixes in the case.
     prefixes: Vec<String>,
 }
 
 impl Mask {
-    /// Starts a case whose requests have the given text and whose `{id}` is the given word.
+    /// Creates a mask for a case with the given request text and the given word for `{id}`.
     #[must_use]
     pub fn new(said: String, id: String) -> Self {
         let prefixes = PREFIX.captures_iter(&said).map(|found| found[1].replace("{id}", &id)).collect();
@@ -61,7 +61,7 @@ impl Mask {
     pub fn body(&mut self, body: &mut Value) {
         self.find_generated_names(body);
         if let Some(groups) = body.get_mut("groups").and_then(Value::as_array_mut) {
-            // Those of other cases come and go.
+            // Groups of other cases are added and removed concurrently.
             groups.retain(|group| {
                 !group.get("name").and_then(Value::as_str).is_some_and(|name| name.ends_with(".example.com"))
             });
@@ -70,7 +70,7 @@ impl Mask {
         self.value(body, "", is_list);
         settle_causes(body);
         leave_out_prose(body);
-        // Found in the order of a hash table too.
+        // Also in the order of a hash table.
         for rules in ["/status/resourceRules", "/status/nonResourceRules"] {
             if let Some(rules) = body.pointer_mut(rules).and_then(Value::as_array_mut) {
                 rules.sort_by_key(ToString::to_string);
@@ -78,7 +78,7 @@ impl Mask {
         }
     }
 
-    /// Masks text that is not JSON: a header or a plain body.
+    /// Masks a string that is not JSON: a header or a plain body.
     #[must_use]
     pub fn text(&mut self, text: &str) -> String {
         if text.len() < 6 {
@@ -158,7 +158,7 @@ impl Mask {
     fn value(&mut self, value: &mut Value, key: &str, inside_list_head: bool) {
         match value {
             Value::Object(fields) => {
-                // Sorted, so that names are given in the same order whatever order a server writes in.
+                // Sorted, so that placeholders are assigned in the same order regardless of the server's order.
                 let mut keys: Vec<String> = fields.keys().cloned().collect();
                 keys.sort_unstable();
                 for field in keys {
@@ -186,7 +186,7 @@ impl Mask {
                     self.rename_key(fields, &field);
                 }
                 if let Some(Value::Array(entries)) = fields.get_mut("managedFields") {
-                    // The server sorts them by time first, and a second may end between two requests.
+                    // The server sorts them by time first, and the second may change between two requests.
                     entries.sort_by_key(|entry| {
                         ["operation", "manager", "apiVersion", "subresource"]
                             .map(|field| entry.get(field).map(ToString::to_string))
@@ -209,7 +209,7 @@ impl Mask {
         }
     }
 
-    /// Masks keys too: managedFields name owners by uid.
+    /// Masks keys too: managedFields identifies owners by UID.
     fn rename_key(&mut self, fields: &mut serde_json::Map<String, Value>, key: &str) {
         let masked = self.text(key);
         if masked != key
@@ -220,7 +220,7 @@ impl Mask {
     }
 
     fn version(&mut self, version: &str, of_list: bool) -> String {
-        // A list's version is that of the whole store, which other cases move on.
+        // A list's version is that of the whole store, which other cases change.
         if of_list {
             return "<list version>".to_owned();
         }
@@ -228,7 +228,7 @@ impl Mask {
         format!("<version:{}>", self.versions.entry(version.to_owned()).or_insert(next))
     }
 
-    /// Looks for names that the server made: in objects, and in errors about objects.
+    /// Finds generated names: in objects, and in errors about objects.
     fn find_generated_names(&mut self, body: &Value) {
         if let Some(metadata) = body.get("metadata") {
             self.note_generated(metadata);
@@ -253,7 +253,7 @@ impl Mask {
     }
 
     fn note_name(&mut self, prefix: &str, name: &str) {
-        // Longer prefixes are cut, so that the name fits a label.
+        // Long prefixes are truncated, so that the name fits a label.
         let kept: String = prefix.chars().take(58).collect();
         if let Some(suffix) = name.strip_prefix(kept.as_str())
             && GENERATED.is_match(suffix)
@@ -271,8 +271,8 @@ impl Mask {
     }
 }
 
-/// Sorts the causes of a failure, and takes them out of its message: the real server finds conflicts, and faults in
-/// maps, in the order of a hash table.
+/// Sorts the causes of a failure, and removes them from its message. The real server reports conflicts, and errors
+/// in maps, in the order of a hash table.
 fn settle_causes(body: &mut Value) {
     let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) else { return };
     if causes.len() < 2 {
@@ -290,7 +290,7 @@ fn settle_causes(body: &mut Value) {
     }
 }
 
-/// Sorts the lines of a list of typing errors, which come in the order of a hash table too.
+/// Sorts the lines of a list of typing errors, which are in the order of a hash table, too.
 fn sort_errors(text: &str) -> String {
     let Some((head, list)) = text.split_once("errors:\n") else { return text.to_owned() };
     let mut lines: Vec<&str> = list.lines().collect();
@@ -298,7 +298,7 @@ fn sort_errors(text: &str) -> String {
     format!("{head}errors:\n{}", lines.join("\n"))
 }
 
-/// Takes away what no client acts upon: what columns are about, and a digest of storage versions.
+/// Removes what no client evaluates: descriptions of columns, and a digest of storage versions.
 fn leave_out_prose(body: &mut Value) {
     let list = |body: &mut Value, name: &str, field: &str| {
         for item in body.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten() {

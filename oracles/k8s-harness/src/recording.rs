@@ -1,7 +1,7 @@
-//! Remembers the real server's answers, so that a case is asked there once.
+//! Records the real server's responses, so that each case is sent to it only once.
 //!
-//! One file of JSON lines per feature, appended to; the key is the digest of what the case sends. The files live in
-//! the user's cache, beside the programs that answered.
+//! One file of JSON lines per feature, append-only; the key is the digest of the case's requests. The files are in
+//! the user's cache, next to the programs that answered.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::Answer;
 
-/// Raised when masking changes, which makes older answers useless.
+/// Increased when masking changes, which invalidates older recordings.
 const FORMAT: u32 = 12;
 
 #[derive(Serialize, Deserialize)]
@@ -20,7 +20,7 @@ struct Line {
     answers: Vec<Answer>,
 }
 
-/// The answers recorded for one feature.
+/// The responses recorded for one feature.
 #[derive(Debug)]
 pub struct Recording {
     path: PathBuf,
@@ -28,12 +28,12 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens the recording of a feature below a folder; one that can't be read counts as empty.
+    /// Opens the recording of a feature below a directory; an unreadable one counts as empty.
     #[must_use]
     pub fn open(folder: &Path, feature: &str) -> Self {
         let path = folder.join(format!("v{FORMAT}")).join(format!("{feature}.jsonl"));
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        // A line cut short by a killed run is left out, and its case asked again.
+        // A line truncated by a killed run is skipped, and its case sent again.
         let answers = text
             .lines()
             .filter_map(|line| serde_json::from_str::<Line>(line).ok())
@@ -42,7 +42,7 @@ impl Recording {
         Self { path, answers }
     }
 
-    /// Forgets everything.
+    /// Removes all responses.
     ///
     /// # Errors
     /// If the file can't be removed.
@@ -54,13 +54,13 @@ impl Recording {
         }
     }
 
-    /// The answers to the case of a key.
+    /// Returns the responses for a case's key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&[Answer]> {
         self.answers.get(key).map(Vec::as_slice)
     }
 
-    /// Adds answers, and writes them at once.
+    /// Adds responses, and writes them immediately.
     ///
     /// # Errors
     /// If the file can't be written.
@@ -78,7 +78,7 @@ impl Recording {
     }
 }
 
-/// The cache folder that the oracle's other parts use too.
+/// Returns the cache directory, shared with the oracle's other parts.
 #[must_use]
 pub fn cache_folder() -> PathBuf {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

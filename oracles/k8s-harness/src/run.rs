@@ -1,4 +1,4 @@
-//! Sends a case to a target and gives masked answers.
+//! Sends a case to a target and returns masked responses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::corpus::{Case, Compared, Impersonate, Step, substitute, substitute_te
 use crate::mask::Mask;
 use crate::target::{Target, TargetError};
 
-/// How long one step may take, polling included.
+/// The timeout of a step, including polling.
 const STEP_LIMIT: Duration = Duration::from_secs(20);
-/// How long a watch waits for one more event.
+/// How long to wait for the next event of a watch.
 const EVENT_LIMIT: Duration = Duration::from_secs(3);
-/// A decoded message without what is zero or empty, which an encoder may write or leave out.
+/// Returns a decoded message without zero and empty values, which an encoder may omit.
 fn without_zeros(value: Value) -> Value {
     let is_zero = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,
@@ -41,26 +41,26 @@ fn without_zeros(value: Value) -> Value {
     }
 }
 
-/// The headers that clients act upon.
+/// The headers that clients evaluate.
 const HEADERS: [&str; 5] = ["content-type", "warning", "retry-after", "location", "cache-control"];
 
-/// A masked answer to one step.
+/// The masked response to one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The request as it was sent, variables filled in and masked.
+    /// The request as sent, with variables substituted and masked.
     pub request: String,
     /// The status code.
     pub status: u16,
-    /// The headers that matter; several values of one are joined by line breaks.
+    /// The relevant headers; multiple values are joined by line breaks.
     pub headers: BTreeMap<String, String>,
-    /// The body: JSON as it is, text as a string, events of a watch as an array.
+    /// The body: JSON as is, text as a string, events of a watch as an array.
     pub body: Value,
 }
 
-/// Runs a case: a namespace for it, its steps, and a look at every object that it wrote.
+/// Runs a case: creates its namespace, sends its steps, and reads every object that it wrote.
 ///
 /// # Errors
-/// If the target gives no answer at all.
+/// If the target does not respond.
 pub async fn run_case(target: &Target, case: &Case) -> Result<Vec<Answer>, TargetError> {
     let mut runner = Runner::new(target, case);
     runner.prepare().await?;
@@ -81,9 +81,9 @@ struct Runner<'a> {
     namespace: String,
     variables: BTreeMap<String, Value>,
     mask: Mask,
-    /// Objects that a request of the case wrote, to be read at its end.
+    /// Objects that the case wrote, to be read at its end.
     written: Vec<String>,
-    /// Definitions that the case made: hundreds of them slow a real server down.
+    /// Definitions that the case created, to be deleted: hundreds of them slow a real server down.
     definitions: Vec<String>,
     needs_namespace: bool,
 }
@@ -107,7 +107,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Makes the namespace of the case, with the service account that pods need.
+    /// Creates the case's namespace, with the service account that pods need.
     async fn prepare(&self) -> Result<(), TargetError> {
         if !self.needs_namespace {
             return Ok(());
@@ -253,7 +253,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Remembers which objects the case wrote.
+    /// Records the objects that the case wrote.
     fn note_written(&mut self, line: &str, status: u16, body: &Value) {
         let Some((method, uri)) = line.split_once(' ') else { return };
         let path = uri.split('?').next().unwrap_or(uri);
@@ -263,7 +263,7 @@ impl<'a> Runner<'a> {
         {
             return;
         }
-        // Controllers of the server itself write to definitions, sooner or later.
+        // The server's own controllers write to definitions at any time.
         if path.contains("/customresourcedefinitions") {
             return;
         }
@@ -281,7 +281,7 @@ impl<'a> Runner<'a> {
                     .iter()
                     .find_map(|suffix| path.strip_suffix(suffix))
                     .unwrap_or(path);
-                // A collection's path ends in the resource, and a list of it is of little use here.
+                // A collection's path ends in the resource; listing it would tell little.
                 if is_object_path(main) {
                     self.remember(main.to_owned());
                 }
@@ -332,7 +332,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Whether a path names one object: after the group and version come an even number of parts.
+/// Whether a path refers to one object: an even number of segments follows group and version.
 fn is_object_path(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let after_version = match parts.first() {
@@ -343,7 +343,7 @@ fn is_object_path(path: &str) -> bool {
     after_version >= 2 && after_version % 2 == 0
 }
 
-/// Whether an answer is the one that a step waits for.
+/// Whether a response is the one that a step waits for.
 pub(crate) fn fulfilled(wanted: &Value, body: &Value, status: u16) -> bool {
     match wanted {
         Value::String(word) if word == "established" => {
@@ -373,7 +373,7 @@ async fn read_events(mut body: Body, count: usize) -> Vec<Value> {
             }
         }
     }
-    // What is no watch after all need not end with a line.
+    // A response that is not a watch need not end with a newline.
     events.extend(serde_json::from_slice::<Value>(&buffer));
     events.truncate(count);
     events
@@ -412,7 +412,8 @@ fn impersonation(who: &Impersonate) -> Vec<(String, String)> {
     }
 }
 
-/// Escapes what a URI may not hold, so that cases can be written with blanks and commas as they are.
+/// Escapes characters that a URI must not contain, so that cases can be written with spaces and
+/// commas.
 fn encode(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -1,4 +1,4 @@
-//! Runs many cases on both servers and sums up.
+//! Runs many cases on both servers and summarizes the results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,15 +16,15 @@ use crate::recording::Recording;
 use crate::run::{Answer, fulfilled, run_case};
 use crate::target::{Target, TargetError};
 
-/// Why a suite ends early.
+/// The reason why a suite is aborted.
 #[derive(Debug, Error)]
 pub enum SuiteError {
-    /// Recorded answers can't be written.
+    /// Recorded responses cannot be written.
     #[error("recording: {0}")]
     Recording(#[from] std::io::Error),
 }
 
-/// How one area came out.
+/// The result of an area.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     /// Cases run on both servers.
@@ -33,9 +33,9 @@ pub struct Tally {
     pub different: usize,
     /// Cases that differ for a known reason.
     pub listed: usize,
-    /// Cases that the real server broke off, which are not tried.
+    /// Cases for which the real server closed the connection; not counted as tried.
     pub unanswered: usize,
-    /// Requests in all of them.
+    /// The total number of requests.
     pub requests: usize,
 }
 
@@ -46,12 +46,12 @@ pub struct Report {
     pub areas: BTreeMap<String, Tally>,
     /// All differences, case by case.
     pub text: String,
-    /// How often each place differs, list indices left out.
+    /// The number of differences per place, ignoring list indices.
     places: BTreeMap<String, usize>,
 }
 
 impl Report {
-    /// All areas together.
+    /// Returns the total of all areas.
     #[must_use]
     pub fn total(&self) -> Tally {
         self.areas.values().fold(Tally::default(), |sum, tally| Tally {
@@ -63,7 +63,7 @@ impl Report {
         })
     }
 
-    /// One line per area and one for all: `oracle NAME tried=... different=...`.
+    /// Returns one line per area and one for the total: `oracle NAME tried=... different=...`.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::new();
@@ -79,7 +79,7 @@ impl Report {
         text
     }
 
-    /// The differences to be written down: the most frequent places first, then all of them case by case.
+    /// Formats the differences: the most frequent places first, then all of them case by case.
     #[must_use]
     pub fn differences(&self) -> String {
         let mut frequent: Vec<(&String, &usize)> = self.places.iter().collect();
@@ -93,7 +93,7 @@ impl Report {
         text
     }
 
-    /// Adds a case's outcome.
+    /// Adds the outcome of a case.
     pub fn add(&mut self, case: &Case, known: &Known, real: &[Answer], ours: &[Answer]) {
         let tally = self.areas.entry(case.feature.clone()).or_default();
         if real.is_empty() {
@@ -137,10 +137,10 @@ impl Report {
     }
 }
 
-/// Makes sure that the real server's answer to every case is recorded; says how many it had to ask for.
+/// Records the real server's responses to every case. Returns the number of newly recorded cases.
 ///
 /// # Errors
-/// If the server does not answer or the recording can't be written.
+/// If the server does not respond or the recording cannot be written.
 pub async fn record(real: &Target, cases: &[Case], folder: &Path, jobs: usize) -> Result<usize, SuiteError> {
     let mut asked = 0;
     for (feature, cases) in by_feature(cases) {
@@ -152,11 +152,11 @@ pub async fn record(real: &Target, cases: &[Case], folder: &Path, jobs: usize) -
         while let Some((case, outcome)) = answers.next().await {
             match outcome {
                 Ok(answers) => recording.insert(case.key(), answers)?,
-                // It panics on some requests and hangs up; there is no answer to compare with.
+                // It panics on some requests and closes the connection; there is no response to compare with.
                 Err(error) if error.to_string().contains("IncompleteMessage") => {
                     recording.insert(case.key(), Vec::new())?;
                 }
-                // One overloaded moment must not throw away the rest; the case is asked again next time.
+                // A temporary overload must not discard the rest; the case is sent again next time.
                 Err(error) => eprintln!("{} / {}: {error}", case.feature, case.name),
             }
         }
@@ -164,7 +164,7 @@ pub async fn record(real: &Target, cases: &[Case], folder: &Path, jobs: usize) -
     Ok(asked)
 }
 
-/// The cases whose answers are not recorded yet.
+/// Returns the cases without recorded responses.
 #[must_use]
 pub fn unrecorded<'a>(cases: &'a [Case], folder: &Path) -> Vec<&'a Case> {
     let mut missing = Vec::new();
@@ -175,10 +175,10 @@ pub fn unrecorded<'a>(cases: &'a [Case], folder: &Path) -> Vec<&'a Case> {
     missing
 }
 
-/// How many cases of a feature are kept in the project.
+/// The maximum number of cases per feature kept in the repository.
 const KEPT: usize = 150;
 
-/// A case, and what the real server answered to its requests.
+/// A case, and the real server's responses.
 #[derive(Debug, Serialize, Deserialize)]
 struct KeptCase {
     case: Case,
@@ -189,10 +189,10 @@ fn kept() -> Recordings {
     Recordings::of(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Keeps the cases that `ours` answers as the real server did, feature by feature, for [`replay`].
+/// Stores the cases in which `ours` responds like the real server, by feature, for [`replay`].
 ///
 /// # Errors
-/// If the recording has gone.
+/// If the recording is missing.
 pub async fn keep(ours: &Target, cases: &[Case], folder: &Path, jobs: usize) -> Result<(), SuiteError> {
     for (feature, cases) in by_feature(cases) {
         let recording = Recording::open(folder, &feature);
@@ -209,23 +209,23 @@ pub async fn keep(ours: &Target, cases: &[Case], folder: &Path, jobs: usize) -> 
     Ok(())
 }
 
-/// The areas that the project keeps cases of.
+/// Returns the areas with cases kept in the repository.
 #[must_use]
 pub fn kept_areas() -> Vec<String> {
     kept().areas()
 }
 
-/// How many cases of an area may differ before the others count as they are.
+/// The maximum number of differing cases that are retried.
 const RUN_AGAIN: usize = 5;
 
-/// Runs the cases that the project keeps of an area on a fresh server and compares.
+/// Runs an area's cases from the repository on a fresh server and compares.
 ///
-/// A case that differs is run once more, alone on a server of its own: beside many others on a busy machine, a step's time may be
-/// over before the server has had its turn.
+/// A case that differs is retried, alone on a separate server: with many concurrent cases on a busy machine, a step may time out
+/// before the server was scheduled.
 pub async fn replay(area: &str, server: impl Fn() -> Target, jobs: usize) -> Report {
     let mut cases: Vec<KeptCase> = kept().read(area);
     for KeptCase { case, answers } in &mut cases {
-        // What the real server never came to is not waited for once more.
+        // A state that the real server never reached is not waited for again.
         for (step, answer) in case.steps.iter_mut().zip(answers) {
             step.until = step.until.take().filter(|wanted| fulfilled(wanted, &answer.body, answer.status));
         }
@@ -246,7 +246,7 @@ pub async fn replay(area: &str, server: impl Fn() -> Target, jobs: usize) -> Rep
     report
 }
 
-/// The real server's version, as it stands in the name of a recording.
+/// Returns the real server's version for the name of a recording.
 fn version() -> String {
     let go_mod = include_str!("../../kubernetes/go.mod");
     format!("kubernetes-{}", steersman_recordings::required_version(go_mod, "k8s.io/kubernetes"))
@@ -255,7 +255,7 @@ fn version() -> String {
 /// Runs recorded cases on the other server and compares.
 ///
 /// # Errors
-/// If the recording has gone.
+/// If the recording is missing.
 pub async fn compare(
     ours: &Target,
     cases: &[Case],
@@ -276,12 +276,12 @@ pub async fn compare(
     Ok(report)
 }
 
-/// What a server answers to each case, by the case's key.
+/// Returns a server's responses to each case, by the case's key.
 async fn outcomes(target: &Target, cases: Vec<&Case>, jobs: usize) -> BTreeMap<String, Vec<Answer>> {
     let mut outcomes = BTreeMap::new();
     let mut answers = std::pin::pin!(ask(target, cases, jobs));
     while let Some((case, outcome)) = answers.next().await {
-        // A server that breaks off is a difference like any other, not the end of the run.
+        // A closed connection is a difference like any other, and does not end the run.
         let answers = outcome.unwrap_or_else(|error| vec![broken(&error)]);
         outcomes.insert(case.key(), answers);
     }

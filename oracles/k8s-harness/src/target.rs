@@ -1,4 +1,4 @@
-//! A server to ask, behind a `kube::Client`.
+//! A server under test, accessed through a `kube::Client`.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -14,16 +14,16 @@ use steersman_apiserver::{BoxFuture, Server, User, WebhookCall, WebhookClient};
 use thiserror::Error;
 use tokio::net::TcpStream;
 
-/// Why a target can't be asked.
+/// The reason why a request to a target failed.
 #[derive(Debug, Error)]
 pub enum TargetError {
-    /// The kubeconfig can't be read or used.
+    /// The kubeconfig cannot be read or used.
     #[error("kubeconfig: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
-    /// A client can't be made of it.
+    /// No client can be built from it.
     #[error("client: {0}")]
     Client(#[source] Box<kube::Error>),
-    /// A request was not answered.
+    /// A request received no response.
     #[error("no answer: {0}")]
     Unanswered(String),
 }
@@ -34,8 +34,8 @@ impl From<kube::Error> for TargetError {
     }
 }
 
-/// The embedded server's way to webhooks. No written case has one that answers: what is compared is when they are asked, and what
-/// becomes of it that they are not there.
+/// The embedded server's transport to webhooks. No hand-written case has a reachable webhook: the cases compare when webhooks are
+/// called, and how the failure is handled.
 #[derive(Debug)]
 struct Outside;
 
@@ -58,20 +58,20 @@ impl WebhookClient for Outside {
     }
 }
 
-/// A server, and two ways in: as the administrator, and without any credentials.
+/// A server with two clients: for the administrator, and without credentials.
 #[derive(Clone)]
 pub struct Target {
     admin: Client,
     anonymous: Client,
-    /// What the administrator shows, where the client does not do so by itself.
+    /// The administrator's token, if the client does not send it on its own.
     token: Option<&'static str>,
 }
 
 impl Target {
-    /// The server of a kubeconfig's current context.
+    /// Connects to the server of a kubeconfig's current context.
     ///
     /// # Errors
-    /// If the file can't be read or its certificates can't be used.
+    /// If the file cannot be read or its certificates cannot be used.
     pub async fn from_kubeconfig(path: &Path) -> Result<Self, TargetError> {
         let kubeconfig = Kubeconfig::read_from(path)?;
         let admin = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -80,7 +80,7 @@ impl Target {
         Ok(Self { admin: Client::try_from(admin)?, anonymous: Client::try_from(anonymous)?, token: None })
     }
 
-    /// A fresh embedded server in this process.
+    /// Starts a fresh embedded server in this process.
     #[must_use]
     pub fn in_process() -> Self {
         let token = "administrator";
@@ -93,10 +93,10 @@ impl Target {
         Self { admin: client.clone(), anonymous: client, token: Some(token) }
     }
 
-    /// Sends a request and gives the answer while its body is still under way.
+    /// Sends a request and returns the response with its body still streaming.
     ///
     /// # Errors
-    /// If no answer comes.
+    /// If there is no response.
     pub async fn send(
         &self,
         mut request: Request<Vec<u8>>,
@@ -116,7 +116,7 @@ impl Target {
     /// Reads a body to its end.
     ///
     /// # Errors
-    /// If the connection breaks.
+    /// If the connection fails.
     pub async fn collect(body: Body) -> Result<Vec<u8>, TargetError> {
         let collected = body.collect().await.map_err(|error| TargetError::Unanswered(error.to_string()))?;
         Ok(collected.to_bytes().to_vec())

@@ -1,10 +1,10 @@
-//! Asks Kubernetes' own libraries what they make of a case, and reports where ours differ.
+//! Compares our implementations with Kubernetes' own libraries, case by case, and reports differences.
 //!
 //! An [`Area`] is compared with the libraries themselves ([`Area::compare`]) or with a selection of their recorded answers
-//! ([`Area::replay`]), which needs no Go.
+//! ([`Area::replay`]), which does not need Go.
 //!
-//! For tests alone: whatever goes wrong on the way to an answer panics. The program that answers is built by
-//! `oracles/kubernetes/build libs`, or by the program that `STEERSMAN_ORACLE_BUILD` names.
+//! For tests only: any failure to get an answer panics. The oracle is built by `oracles/kubernetes/build libs`, or by the
+//! program named in `STEERSMAN_ORACLE_BUILD`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steersman_recordings::Recordings;
 
-/// How many differences are shown.
+/// The maximum number of differences shown.
 const SHOWN: usize = 12;
 
-/// How many cases to try: `default`, unless `STEERSMAN_ORACLE_CASES` says otherwise.
+/// Returns the number of cases to try: `default`, unless `STEERSMAN_ORACLE_CASES` is set.
 pub fn cases(default: usize) -> usize {
     std::env::var("STEERSMAN_ORACLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
-/// Asks the libraries all requests at once, and gives their answers in that order.
+/// Sends all requests to the libraries, and returns the answers in order.
 fn ask(requests: &[Value]) -> Vec<Value> {
     let mut child = Command::new(built())
         .stdin(Stdio::piped())
@@ -54,43 +54,43 @@ fn built() -> String {
     String::from_utf8(path.stdout).expect("a path is text").trim().to_owned()
 }
 
-/// How one request came out.
+/// The result of a request.
 #[derive(Debug, Default)]
 pub struct Judgement {
-    /// How many comparisons the request stands for; none if it has no answer to compare with.
+    /// The number of comparisons in the request; zero if there is no answer to compare with.
     pub tried: usize,
-    /// The comparisons that came out differently, as text.
+    /// The differences, as text.
     pub different: Vec<String>,
 }
 
 impl Judgement {
-    /// One comparison, with its difference if there is one.
+    /// Creates the result of a single comparison, with its difference if there is one.
     #[must_use]
     pub fn one(different: Option<String>) -> Self {
         Self { tried: 1, different: different.into_iter().collect() }
     }
 }
 
-/// A request and what the libraries answered.
+/// A request and the libraries' answer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Case {
     request: Value,
     answer: Value,
 }
 
-/// A kind of request, and where the libraries' answers to some of them are recorded.
+/// A type of request, and the location of recorded answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Area {
     /// Its name in reports and files.
     pub name: &'static str,
-    /// The folder of the package that it tests, `env!("CARGO_MANIFEST_DIR")`.
+    /// The directory of the tested package, `env!("CARGO_MANIFEST_DIR")`.
     pub package: &'static str,
-    /// How many requests are recorded, from the first on, of those that come out equal.
+    /// The number of requests recorded: the first ones with equal answers.
     pub recorded: usize,
 }
 
 impl Area {
-    /// Asks the libraries, and judges our answers by theirs. Prints the figures and some of the differences.
+    /// Compares our answers with the libraries'. Prints the figures and some of the differences.
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl Area {
         assert!(different.len() * 1000 <= tried, "{}: {} of {tried} differ", self.name, different.len());
     }
 
-    /// Judges our answers by the recorded ones.
+    /// Compares our answers with the recorded ones.
     ///
     /// # Panics
     ///
@@ -140,11 +140,11 @@ fn show(different: &[String]) {
     }
 }
 
-/// The libraries' version, as it stands in the name of a recording.
+/// Returns the libraries' version for the name of a recording.
 ///
 /// # Panics
 ///
-/// If the libraries' go.mod does not name it.
+/// If the libraries' go.mod does not have it.
 #[must_use]
 pub fn version() -> String {
     let go_mod = include_str!("../../kubernetes/go.mod");

@@ -1,7 +1,7 @@
-//! Keeps what the real programs answered, so that `make test` compares with them where they are not installed.
+//! Recorded answers of the original programs. With them, `make test` can compare where those are not installed.
 //!
 //! A recording is a file of compressed JSON lines, one per case, named after its area and the program that answered, such as
-//! `cel.kubernetes-1.36.3.jsonl.gz`. `make recordings` writes them anew. For tests alone: what cannot be read or written panics.
+//! `cel.kubernetes-1.36.3.jsonl.gz`. `make recordings` rewrites them. For tests only: I/O and parse errors panic.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,20 +13,20 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What a recording's name ends with.
+/// The suffix of a recording's file name.
 const SUFFIX: &str = ".jsonl.gz";
 
-/// Whether this run writes recordings: `STEERSMAN_RECORD` is set.
+/// Whether this run writes recordings, that is, `STEERSMAN_RECORD` is set.
 #[must_use]
 pub fn recording() -> bool {
     std::env::var_os("STEERSMAN_RECORD").is_some()
 }
 
-/// The version of a module that a go.mod requires, without its `v`.
+/// Returns the version of a module in a go.mod, without the `v`.
 ///
 /// # Panics
 ///
-/// If the module is not among the requirements.
+/// If go.mod does not require the module.
 #[must_use]
 pub fn required_version(go_mod: &str, module: &str) -> String {
     let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(module)?.trim().strip_prefix('v'));
@@ -34,20 +34,20 @@ pub fn required_version(go_mod: &str, module: &str) -> String {
     version.split_whitespace().next().unwrap_or_default().to_owned()
 }
 
-/// The folder of one package's recordings, `tests/recorded` below its manifest.
+/// The directory of a package's recordings, `tests/recorded` in the package.
 #[derive(Clone, Debug)]
 pub struct Recordings {
     folder: PathBuf,
 }
 
 impl Recordings {
-    /// Those of the package with this folder, which `env!("CARGO_MANIFEST_DIR")` names.
+    /// Returns the recordings of the package in a directory, `env!("CARGO_MANIFEST_DIR")`.
     #[must_use]
     pub fn of(package: &str) -> Self {
         Self { folder: Path::new(package).join("tests/recorded") }
     }
 
-    /// The names of all areas, in order.
+    /// Returns the names of all areas, sorted.
     #[must_use]
     pub fn areas(&self) -> Vec<String> {
         let names = self.files().map(|(name, _)| name);
@@ -57,7 +57,7 @@ impl Recordings {
         areas
     }
 
-    /// Reads the cases of an area, whichever program's.
+    /// Reads the cases of an area, recorded from any program.
     ///
     /// # Panics
     ///
@@ -80,9 +80,9 @@ impl Recordings {
             .collect()
     }
 
-    /// Replaces the recording of an area by these answers of `program`, such as `kubernetes-1.36.3`.
+    /// Replaces the recording of an area by answers of `program`, such as `kubernetes-1.36.3`.
     ///
-    /// The same cases give the same bytes.
+    /// The output is reproducible.
     ///
     /// # Panics
     ///
@@ -107,7 +107,7 @@ impl Recordings {
         self.files().filter(|(name, _)| of_area(name)).map(|(_, path)| path).collect()
     }
 
-    /// The recordings, with their names.
+    /// Returns the recordings, with their names.
     fn files(&self) -> impl Iterator<Item = (String, PathBuf)> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let named = entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()));

@@ -1,4 +1,5 @@
-//! MyOwnShell on plain kube-rs: the same resource as examples/myownshell's, written as kube's own examples are.
+//! MyOwnShell on plain kube-rs. The resource of examples/myownshell, written in the style of kube's own
+//! examples.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How the chart crate answers.
+//! Answers of the chart crate.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::{answered, text};
 use crate::answer::Answer;
 use crate::wire;
 
-/// `render`: every template's text.
+/// `render`: the output of every template.
 pub(super) fn files(request: &Json) -> Answer {
     let run = || {
         let chart = Chart::from_files(chart_files(&request["files"]))?;
@@ -42,7 +42,7 @@ pub(super) fn values(request: &Json) -> Answer {
     }
 }
 
-/// `helm-template`: what the command prints, and the release behind it.
+/// `helm-template`: the command's output, and the resulting release.
 pub(super) fn template(request: &Json) -> Answer {
     in_directory(request, |chart| {
         let options = options(request)?;
@@ -66,7 +66,7 @@ pub(super) fn template(request: &Json) -> Answer {
     })
 }
 
-/// `lint`: what the linter says.
+/// `lint`: the linter's messages.
 pub(super) fn lint(request: &Json) -> Answer {
     in_directory(request, |chart| {
         let kube_version = request["kube_version"].as_str().map(parse_kube_version).transpose()?;
@@ -90,7 +90,7 @@ pub(super) fn lint(request: &Json) -> Answer {
     })
 }
 
-/// Puts the chart where `do_it` can load it, and takes that place out of errors.
+/// Writes the chart to a directory from which `do_it` loads it, and removes that path from errors.
 fn in_directory(request: &Json, do_it: impl FnOnce(&Path) -> Result<Json, Error>) -> Answer {
     let directory = match write_chart(request) {
         Ok(directory) => directory,
@@ -137,7 +137,7 @@ pub(super) fn set(request: &Json) -> Answer {
     Answer::Ok(json!({ "value": spell(&Data::Table(values.0)) }))
 }
 
-/// `kube-version`: what `--kube-version` takes.
+/// `kube-version`: the values that `--kube-version` accepts.
 pub(super) fn kube_version(request: &Json) -> Answer {
     let parsed = KubeVersion::parse(text(request, "version"));
     answered(parsed.map(|v| json!({ "version": v.version, "major": v.major, "minor": v.minor })))
@@ -214,7 +214,7 @@ fn hook(hook: &Hook) -> Json {
     })
 }
 
-/// Plain data as the oracle spells it.
+/// Encodes plain data like the oracle.
 fn spell(data: &Data) -> Json {
     match data {
         Data::Null => Json::Null,

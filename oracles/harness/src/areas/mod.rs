@@ -1,4 +1,4 @@
-//! The areas of the Helm oracle, and how our crates answer them.
+//! The areas of the Helm oracle, and our crates' answers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::wire;
 mod charts;
 mod normal;
 
-/// All areas.
+/// Returns all areas.
 pub fn all() -> Vec<Area> {
     let area =
         |name, cases, generate, ours, normal| Area { name, cases, written: false, generate, ours, normal };
@@ -79,7 +79,7 @@ fn as_is(_: &Json, answer: Answer) -> Answer {
     answer
 }
 
-/// Differences that are known and stay.
+/// Known and accepted differences.
 pub const KNOWN: &[Known] = &[
     Known {
         area: "ignore",
@@ -100,17 +100,17 @@ pub const KNOWN: &[Known] = &[
     },
 ];
 
-/// The paths of a request's chart.
+/// Returns the paths of the files in a request's chart.
 fn paths(request: &Json) -> impl Iterator<Item = &String> {
     request["files"].as_object().into_iter().flatten().map(|(path, _)| path)
 }
 
-/// The field of a request that is text.
+/// Returns a string field of a request.
 fn text<'a>(request: &'a Json, field: &str) -> &'a str {
     request[field].as_str().unwrap_or_default()
 }
 
-/// The field of a request that is a value; the generators make none that we do not know.
+/// Returns a value field of a request; the generators produce none that is unknown here.
 fn value(request: &Json, field: &str) -> Value {
     wire::value(&request[field]).unwrap_or_else(|problem| panic!("{field}: {problem}"))
 }
@@ -152,7 +152,7 @@ fn template(request: &Json) -> Answer {
     }
 }
 
-/// A JSON value as the oracle spells it: every number a `float64`.
+/// Encodes a JSON value like the oracle: every number as a `float64`.
 fn spelled(value: &Json) -> Json {
     match value {
         Json::Number(n) => wire::spell(&Value::float(n.as_f64().unwrap_or(f64::NAN))),

@@ -1,11 +1,11 @@
-//! What may differ from run to run, taken out of answers.
+//! Normalizes answers: removes what may differ from run to run.
 
 use serde_json::Value as Json;
 
 use crate::answer::Answer;
 use crate::wire;
 
-/// Addresses of pointers: `{{ . }}` shows where the capabilities are in memory.
+/// Masks pointer addresses: `{{ . }}` prints where the capabilities are in memory.
 pub(super) fn addresses(_: &Json, answer: Answer) -> Answer {
     match answer {
         Answer::Ok(mut result) => {
@@ -33,7 +33,7 @@ fn each_text(json: &mut Json, change: &mut impl FnMut(&mut Json)) {
     }
 }
 
-/// `0x` and at least nine digits are an address, whatever they are.
+/// Masks `0x` followed by at least nine digits.
 fn hide_addresses(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -50,7 +50,7 @@ fn hide_addresses(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The text of a failed `--set-json`: Helm's command replaces it with its own.
+/// Removes the message of a failed `--set-json`: Helm's command replaces it with its own.
 pub(super) fn set_json(request: &Json, answer: Answer) -> Answer {
     match answer {
         Answer::Err { kind, .. } if request["do"] == "json" => {
@@ -60,7 +60,7 @@ pub(super) fn set_json(request: &Json, answer: Answer) -> Answer {
     }
 }
 
-/// The order in which a schema's violations are told: that of a Go map.
+/// Sorts a schema's violations, which Go reports in the order of a map.
 pub(super) fn schema(_: &Json, answer: Answer) -> Answer {
     match answer {
         Answer::Err { mut text, kind } => {
@@ -92,7 +92,7 @@ fn sort_names(line: &str) -> String {
     format!("{before}: additional properties {} not allowed", names.join(", "))
 }
 
-/// Sorts `- ` items at every depth; what is indented below an item belongs to it.
+/// Sorts `- ` items at every depth; lines indented below an item belong to it.
 fn sort_violations(text: &str) -> String {
     let mut head = Vec::new();
     let mut groups: Vec<Vec<&str>> = Vec::new();
@@ -104,7 +104,7 @@ fn sort_violations(text: &str) -> String {
         } else if groups.is_empty() {
             head.push(line.to_owned());
         } else {
-            // The next chart's name: sorted on its own.
+            // The name of the next chart: its violations are sorted separately.
             let rest = text.split_once(&format!("\n{line}\n")).map_or("", |(_, rest)| rest);
             let mut out = sorted(head, groups);
             out.push(line.to_owned());

@@ -1,10 +1,10 @@
-//! Whole charts: subcharts, dependencies, values that meet, hooks, files and notes.
+//! Whole charts: subcharts, dependencies, conflicting values, hooks, files and notes.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::{Gen, semver, value};
 
-/// What `helm template` is asked to do with a random chart.
+/// Generates a `helm template` request for a random chart.
 pub fn request(g: &mut Gen) -> Json {
     let mut request = json!({ "op": "helm-template", "files": chart(g, "top", 2) });
     if g.chance(60) {
@@ -46,14 +46,14 @@ pub fn request(g: &mut Gen) -> Json {
     request
 }
 
-/// The values that a random chart's templates see.
+/// Generates a request for the values that a random chart's templates see.
 pub fn values_request(g: &mut Gen) -> Json {
     let mut files = chart(g, "top", 2);
     files.retain(|path, _| !path.contains("templates/") && !path.ends_with("schema.json"));
     json!({ "op": "coalesce", "do": "render", "files": files, "values": overrides(g) })
 }
 
-/// A chart's files, with subcharts at most `depth` deep.
+/// Generates a chart's files, with subcharts at most `depth` deep.
 pub fn chart(g: &mut Gen, name: &str, depth: usize) -> Map<String, Json> {
     let mut files = Map::new();
     let mut metadata = format!(
@@ -151,7 +151,7 @@ fn dependency(g: &mut Gen, name: &str) -> String {
     out
 }
 
-/// Values with keys on which charts, subcharts and globals meet.
+/// Generates values with keys shared by charts, subcharts and globals.
 pub fn overrides(g: &mut Gen) -> Json {
     let mut out = values_map(g, 2);
     for sub in ["sub", "other", "lib", "nick", "al"] {
@@ -190,7 +190,7 @@ fn values_map(g: &mut Gen, depth: usize) -> Map<String, Json> {
         .collect()
 }
 
-/// JSON is YAML, and both sides read it the same way: the corners of YAML have an area of their own.
+/// Formats values as JSON, which both sides parse identically as YAML. YAML has an area of its own.
 fn as_yaml(values: &Json) -> String {
     values.to_string()
 }

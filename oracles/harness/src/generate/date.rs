@@ -1,4 +1,4 @@
-//! Layouts, moments and durations.
+//! Time layouts, times and durations.
 
 use super::Gen;
 
@@ -57,7 +57,7 @@ const CHUNKS: &[&str] = &[
     "16",
 ];
 
-/// Time zones with offsets of every shape.
+/// Time zones with all forms of offsets.
 pub const ZONES: &[&str] = &[
     "UTC",
     "",
@@ -75,7 +75,7 @@ pub const ZONES: &[&str] = &[
     "Nowhere/Land",
 ];
 
-/// A layout: the well-known ones, or chunks at random.
+/// Generates a layout: a well-known one, or random chunks.
 pub fn layout(g: &mut Gen) -> String {
     if g.chance(25) {
         return g
@@ -100,7 +100,7 @@ pub fn layout(g: &mut Gen) -> String {
     })
 }
 
-/// Seconds since 1970, from long before to long after.
+/// Generates seconds since 1970, including the distant past and future.
 pub fn unix(g: &mut Gen) -> i64 {
     match g.below(8) {
         0 => *g.one(&[
@@ -118,7 +118,7 @@ pub fn unix(g: &mut Gen) -> i64 {
     }
 }
 
-/// A Go duration, or what looks like one.
+/// Generates a Go duration, or something similar.
 pub fn duration(g: &mut Gen) -> String {
     if g.chance(15) {
         return g

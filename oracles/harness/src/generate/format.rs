@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{Gen, value};
-/// A call of `fmt.Sprintf`, `Sprint` or `Sprintln`.
+/// Generates a call of `fmt.Sprintf`, `Sprint` or `Sprintln`.
 pub fn request(g: &mut Gen) -> Json {
     let count = g.below(4);
     let args: Vec<Json> = (0..count).map(|_| value::typed(g, 2)).collect();
@@ -14,7 +14,7 @@ pub fn request(g: &mut Gen) -> Json {
     }
 }
 
-/// A format with a few directives, most of them sound.
+/// Generates a format string with a few directives, most of them valid.
 pub fn directives(g: &mut Gen) -> String {
     g.join(1, 3, "", |g| {
         let text = g.pick(&["", "", "x", " ", "%%", "é", "[", "]"]).to_owned();

@@ -24,7 +24,7 @@ const PATHS: &[&str] = &[
     "b{1}.md",
 ];
 
-/// A chart that lists the files its templates see, through rules and patterns at random.
+/// Generates a chart that lists the files visible to its templates, with random rules and patterns.
 pub fn request(g: &mut Gen) -> Json {
     let mut files = Map::new();
     files.insert("Chart.yaml".into(), json!("apiVersion: v2\nname: top\nversion: 1.0.0\n"));

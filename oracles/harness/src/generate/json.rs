@@ -1,10 +1,10 @@
-//! JSON texts and values.
+//! JSON documents and values.
 
 use serde_json::{Value as Json, json};
 
 use super::{Gen, value};
 
-/// A question about reading or writing JSON.
+/// Generates a request to parse or format JSON.
 pub fn request(g: &mut Gen) -> Json {
     if g.chance(50) {
         return json!({ "op": "json", "do": "decode", "text": text(g) });
@@ -12,7 +12,7 @@ pub fn request(g: &mut Gen) -> Json {
     json!({ "op": "json", "do": g.pick(&["encode", "raw", "pretty"]), "value": value::typed(g, 3) })
 }
 
-/// A JSON text, with a share of mistakes.
+/// Generates a JSON document, sometimes an invalid one.
 pub fn text(g: &mut Gen) -> String {
     let text = match g.below(5) {
         0 => g

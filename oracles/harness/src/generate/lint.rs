@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Gen, schema, semver, value};
 
-/// A chart to lint.
+/// Generates a chart to lint.
 pub fn request(g: &mut Gen) -> Json {
     let mut files = Map::new();
     files.insert("Chart.yaml".into(), json!(metadata(g)));

@@ -1,4 +1,4 @@
-//! Rendered documents: how they are split, read, sorted and told from hooks.
+//! Rendered documents: splitting, parsing, sorting, and separating hooks.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -49,7 +49,7 @@ const KINDS: &[&str] = &[
     "",
 ];
 
-/// A chart whose templates hold documents and no actions.
+/// Generates a chart with templates that contain documents and no actions.
 pub fn request(g: &mut Gen) -> Json {
     let mut files = Map::new();
     files.insert("Chart.yaml".into(), json!("apiVersion: v2\nname: top\nversion: 1.0.0\n"));

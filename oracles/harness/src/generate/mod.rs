@@ -1,4 +1,4 @@
-//! Generators of cases. Everything comes from one seeded source, so that a case can be made again from its number.
+//! Generators of cases. All randomness is seeded, so that a case can be reproduced from its number.
 
 pub mod chart;
 pub mod date;
@@ -16,13 +16,13 @@ pub mod value;
 pub mod written;
 pub mod yaml;
 
-/// A seeded source of choices.
+/// A seeded random source.
 pub struct Gen {
     rng: fastrand::Rng,
 }
 
 impl Gen {
-    /// The source for one case of one area: cases do not depend on those before them.
+    /// Creates the source for one case of an area: cases are independent of each other.
     pub fn new(seed: u64, area: &str, case: usize) -> Self {
         let mut hash = seed ^ 0x9e37_79b9_7f4a_7c15;
         for byte in area.bytes().chain(case.to_le_bytes()) {
@@ -31,37 +31,37 @@ impl Gen {
         Self { rng: fastrand::Rng::with_seed(hash) }
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true with a probability of `percent`.
     pub fn chance(&mut self, percent: u32) -> bool {
         self.rng.u32(0..100) < percent
     }
 
-    /// A number from 0 to `end`, which is not included and at least 1.
+    /// Returns a number from 0 up to but excluding `end`, which is at least 1.
     pub fn below(&mut self, end: usize) -> usize {
         self.rng.usize(0..end.max(1))
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, inclusive.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         self.rng.i64(low..=high)
     }
 
-    /// Any 64 bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.rng.u64(..)
     }
 
-    /// One of several texts.
+    /// Picks one of several strings.
     pub fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[self.below(of.len())]
     }
 
-    /// One of the common texts, or in a few of a hundred cases one of the rare ones.
+    /// Picks one of the common strings, or with a probability of `rare_percent` one of the rare ones.
     pub fn mostly<'a>(&mut self, common: &[&'a str], rare_percent: u32, rare: &[&'a str]) -> &'a str {
         if self.chance(rare_percent) { self.pick(rare) } else { self.pick(common) }
     }
 
-    /// One of several things.
+    /// Picks one of several items.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
@@ -78,7 +78,7 @@ impl Gen {
         (0..count).map(|_| make(self)).collect::<Vec<_>>().join(with)
     }
 
-    /// Damages a text in a few places, mostly with pieces that mean something in its language.
+    /// Corrupts a string in a few places, mostly with tokens of its language.
     pub fn damage(&mut self, text: &str, pieces: &[&str]) -> String {
         let mut chars: Vec<char> = text.chars().collect();
         for _ in 0..=self.below(3) {

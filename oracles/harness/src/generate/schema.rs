@@ -1,10 +1,10 @@
-//! JSON schemas for values, and values that meet them or not.
+//! JSON schemas, and values that may or may not be valid.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::{Gen, value};
 
-/// A chart with a schema, and values for it.
+/// Generates a chart with a schema, and values for it.
 pub fn request(g: &mut Gen) -> Json {
     let schema = if g.chance(35) { referring(g) } else { schema(g) };
     let values = Json::Object(map(g, 2));
@@ -29,7 +29,7 @@ pub fn request(g: &mut Gen) -> Json {
     question(&schema, &values.to_string())
 }
 
-/// A request to render a chart with this schema, given these values.
+/// Builds a request to render a chart with a schema and values.
 pub fn question(schema: &str, values: &str) -> Json {
     json!({
         "op": "helm-template",
@@ -38,7 +38,7 @@ pub fn question(schema: &str, values: &str) -> Json {
     })
 }
 
-/// A schema for an object, of one of the drafts.
+/// Generates a schema for an object, in one of the drafts.
 pub fn schema(g: &mut Gen) -> Json {
     let mut schema = object(g, 2);
     if g.chance(85) {
@@ -47,17 +47,17 @@ pub fn schema(g: &mut Gen) -> Json {
     schema
 }
 
-/// Addresses that definitions give themselves.
+/// Values of `$id` in definitions.
 const IDS: &[&str] = &["file:///item.json", "file:///sub/item.json#", "http://h.example/x/", "urn:x:y"];
 
-/// A schema with definitions that refer to each other in every way that its draft has.
+/// Generates a schema with definitions that refer to each other by every means of its draft.
 fn referring(g: &mut Gen) -> Json {
     let draft = *g.one(&[4, 6, 7, 2019, 2020, 2020, 2020]);
     let (container, id) =
         (if draft < 2019 { "definitions" } else { "$defs" }, if draft == 4 { "id" } else { "$id" });
     let names = ["a", "b", "c"];
     let mut definitions = names.map(|_| if g.chance(50) { object(g, 1) } else { rule(g, 1) });
-    // What is no object has no address, and a reference to one would be to a file.
+    // A schema that is not an object has no `$id`, and a reference to it would refer to a file.
     let ids: Vec<Option<&str>> =
         definitions.iter().map(|schema| (schema.is_object() && g.chance(25)).then(|| g.pick(IDS))).collect();
     let mut targets =
@@ -122,7 +122,7 @@ fn referring(g: &mut Gen) -> Json {
     root
 }
 
-/// The address of a draft's metaschema.
+/// Returns the URI of a draft's metaschema.
 fn dialect(draft: i32) -> String {
     match draft {
         2019 => "https://json-schema.org/draft/2019-09/schema".into(),
@@ -131,7 +131,7 @@ fn dialect(draft: i32) -> String {
     }
 }
 
-/// Adds references, and what looks at all that other keywords left.
+/// Adds references, and keywords about unevaluated properties and items.
 fn applied(g: &mut Gen, schema: &mut Map<String, Json>, targets: &[String]) {
     for name in ["a", "b", "list"] {
         if g.chance(30)
@@ -225,7 +225,7 @@ const FORMATS: &[&str] = &[
     "uuid",
 ];
 
-/// Texts of all formats.
+/// Strings of all formats.
 const FORMATTED: &[&str] = &[
     "2024-02-29",
     "2024-02-29T23:59:60Z",
@@ -256,7 +256,7 @@ const FORMATTED: &[&str] = &[
     "123e4567-e89b-12d3-a456-426614174000",
 ];
 
-/// A text of some format, at times with a character changed, lost or added.
+/// Generates a string of some format, sometimes with a character changed, removed or added.
 fn formatted(g: &mut Gen) -> String {
     let mut text: Vec<char> = g.pick(FORMATTED).chars().collect();
     let at = g.below(text.len());

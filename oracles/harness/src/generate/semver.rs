@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::Gen;
 
-/// A version: mostly sound, in all of its lengths.
+/// Generates a version, mostly a valid one, of any length.
 pub fn version(g: &mut Gen) -> String {
     let mut out = g.pick(&["", "", "", "v", "V", " ", "="]).to_owned();
     if g.chance(80) {
@@ -46,7 +46,9 @@ fn suffix(g: &mut Gen, out: &mut String) {
     }
 }
 
-/// A constraint: comparisons joined by commas, spaces and `||`, hyphen ranges, wildcards.
+/// Generates a constraint: comparisons joined by commas, spaces and `
+///
+/// `, hyphen ranges, wildcards.
 pub fn constraint(g: &mut Gen) -> String {
     let text = g.join(1, 2, " || ", |g| {
         if g.chance(10) {
@@ -79,7 +81,7 @@ fn comparison(g: &mut Gen) -> String {
     format!("{operator}{space}{operand}")
 }
 
-/// What `--kube-version` is given.
+/// Generates a value for `--kube-version`.
 pub fn kube_request(g: &mut Gen) -> Json {
     let version = match g.below(4) {
         0 => g

@@ -1,4 +1,4 @@
-//! What people type after `--set` and its relatives.
+//! Arguments of `--set` and its relatives.
 
 use serde_json::{Value as Json, json};
 
@@ -25,7 +25,7 @@ const PIECES: &[&str] = &[
     "\n",
 ];
 
-/// A request for one flag.
+/// Generates a request for one flag.
 pub fn request(g: &mut Gen) -> Json {
     let op = g.pick(&[
         "set", "set", "set", "set", "string", "string", "json", "json", "file", "literal", "literal",
@@ -42,7 +42,7 @@ pub fn request(g: &mut Gen) -> Json {
     request
 }
 
-/// One argument in the flag's grammar.
+/// Generates an argument in the flag's grammar.
 pub fn text(g: &mut Gen, flag: &str) -> String {
     let out = if flag == "json" && g.chance(15) {
         Json::Object(value::map(g, 2)).to_string()

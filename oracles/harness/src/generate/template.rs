@@ -1,4 +1,4 @@
-//! A grammar for Go templates: every action, pipeline and constant, with a share of mistakes.
+//! A grammar for Go templates: every action, pipeline and constant, some of them invalid.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -48,7 +48,7 @@ const PIECES: &[&str] = &[
     "#",
 ];
 
-/// A template with data for Go's text/template alone, typed as Go code would type it.
+/// Generates a template with data for Go's text/template only, typed as in Go code.
 pub fn request(g: &mut Gen) -> Json {
     let mut request = json!({ "op": "template", "funcs": "none", "text": text(g), "data": data(g) });
     match g.below(6) {
@@ -59,7 +59,7 @@ pub fn request(g: &mut Gen) -> Json {
     request
 }
 
-/// Data under the names that [`text`] uses.
+/// Generates data under the names that [`text`] uses.
 pub fn data(g: &mut Gen) -> Json {
     let mut data: Map<String, Json> = [
         ("s", json!(value::string(g))),
@@ -90,7 +90,7 @@ pub fn data(g: &mut Gen) -> Json {
     if g.chance(2) { value::typed(g, 1) } else { Json::Object(data) }
 }
 
-/// The text of a template.
+/// Generates a template.
 pub fn text(g: &mut Gen) -> String {
     let mut grammar = Grammar::new(g);
     let mut out = grammar.nodes(3);
@@ -103,12 +103,12 @@ pub fn text(g: &mut Gen) -> String {
     if g.chance(12) { g.damage(&out, PIECES) } else { out }
 }
 
-/// The grammar, with what is in scope at this point of the text.
+/// The grammar, with the variables in scope.
 pub struct Grammar<'a> {
     g: &'a mut Gen,
     variables: Vec<String>,
     loops: usize,
-    /// Calls with these names and arities are made besides Go's own.
+    /// Names and arities of functions called besides Go's own.
     functions: &'static [(&'static str, usize)],
     /// The fields that dot is likely to have.
     fields: &'static [&'static str],
@@ -147,11 +147,11 @@ const FIELDS: &[&str] = &[
     ".msi.a",
 ];
 
-/// Fields that are seldom there.
+/// Fields that rarely exist.
 const WRONG_FIELDS: &[&str] =
     &[".missing.x", ".s.x", ".nil.x", ".list.x", ".any.x", ".f.x", ".nest.zz.b", ".mss.zz", ".a.b.c"];
 
-/// Go's own functions and how many arguments they like.
+/// Go's own functions and their usual number of arguments.
 const BUILTINS: &[(&str, usize)] = &[
     ("and", 2),
     ("or", 2),
@@ -177,12 +177,12 @@ const BUILTINS: &[(&str, usize)] = &[
 ];
 
 impl<'a> Grammar<'a> {
-    /// Templates over [`data`], with Go's own functions.
+    /// Creates a grammar for templates over [`data`], with Go's own functions.
     pub fn new(g: &'a mut Gen) -> Self {
         Self { g, variables: Vec::new(), loops: 0, functions: &[], fields: FIELDS }
     }
 
-    /// Templates over other fields, with further functions.
+    /// Creates a grammar for templates over other fields, with additional functions.
     pub fn with(
         g: &'a mut Gen,
         fields: &'static [&'static str],
@@ -191,7 +191,7 @@ impl<'a> Grammar<'a> {
         Self { g, variables: Vec::new(), loops: 0, functions, fields }
     }
 
-    /// A few nodes in a row, nested at most `depth` deep.
+    /// Generates a few consecutive nodes, nested at most `depth` deep.
     pub fn nodes(&mut self, depth: usize) -> String {
         let count = 1 + self.g.below(3);
         (0..count).map(|_| self.node(depth)).collect()
@@ -279,7 +279,7 @@ impl<'a> Grammar<'a> {
                 ])
                 .to_owned()
         } else {
-            // Not any pipeline: a number at random may be the largest there is.
+            // Not just any pipeline: a random number may be the largest possible.
             format!(
                 "(or {} {})",
                 self.g.pick(&[".list", ".nil", ".m", ".missing", ".s"]),
@@ -330,7 +330,7 @@ impl<'a> Grammar<'a> {
         self.variables[at].clone()
     }
 
-    /// A pipeline of one to three commands.
+    /// Generates a pipeline of one to three commands.
     pub fn pipeline(&mut self, depth: usize) -> String {
         let mut out = self.command(depth);
         while self.g.chance(25) {
@@ -372,7 +372,7 @@ impl<'a> Grammar<'a> {
         format!("{name} {}", arguments.join(" ")).trim_end().to_owned()
     }
 
-    /// A call with arguments that go together, for the functions that are particular about them.
+    /// Generates a call with matching arguments, for functions that require them.
     fn sound(&mut self, name: &str) -> Option<String> {
         const NUMBERS: &[&str] = &["1", "2", "0", "-1", ".i", "7", "(len .s)", ".u"];
         const TEXTS: &[&str] = &[".s", "\"a\"", "\"\"", "(print .i)", ".mss.a", "`b`"];
@@ -493,7 +493,7 @@ impl<'a> Grammar<'a> {
     }
 }
 
-/// A Go string literal of this text.
+/// Returns the string as a Go string literal.
 pub fn go_quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

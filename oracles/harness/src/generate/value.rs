@@ -1,11 +1,11 @@
-//! Values: plain ones as Helm reads them from YAML, and typed ones as Go code would pass them.
+//! Values: plain ones as Helm parses them from YAML, and typed ones as in Go code.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::Gen;
 use crate::wire::tagged;
 
-/// Texts that functions, printers and parsers stumble over.
+/// Strings that are edge cases for functions, printers and parsers.
 pub const STRINGS: &[&str] = &[
     "",
     "a",
@@ -111,13 +111,13 @@ pub const STRINGS: &[&str] = &[
     "1,2",
 ];
 
-/// Keys, few enough that maps meet on them.
+/// Keys, few enough for maps to have them in common.
 pub const KEYS: &[&str] = &[
     "a", "b", "c", "x", "y", "name", "global", "9", "10", "a.b", "A", "_z", "key-1", "key1", "key10", "key2",
     "nil",
 ];
 
-/// Whole and broken numbers at the edges of their types, as `float64`.
+/// Integers and fractions at the limits of their types, as `float64`.
 pub const FLOATS: &[f64] = &[
     0.0,
     1.0,
@@ -155,7 +155,7 @@ pub const FLOATS: &[f64] = &[
     21.0,
 ];
 
-/// A text.
+/// Generates a string.
 pub fn string(g: &mut Gen) -> String {
     if g.chance(85) {
         return g.pick(STRINGS).to_owned();
@@ -165,7 +165,7 @@ pub fn string(g: &mut Gen) -> String {
     (0..length).map(|_| *g.one(&alphabet)).collect()
 }
 
-/// A number as YAML gives it.
+/// Generates a number as parsed from YAML.
 pub fn number(g: &mut Gen) -> Json {
     if g.chance(70) {
         return json!(g.one(FLOATS));
@@ -173,7 +173,7 @@ pub fn number(g: &mut Gen) -> Json {
     json!(g.between(-1000, 100_000) as f64 / *g.one(&[1.0, 1.0, 10.0, 1000.0]))
 }
 
-/// A scalar as YAML gives it.
+/// Generates a scalar as parsed from YAML.
 pub fn scalar(g: &mut Gen) -> Json {
     match g.below(10) {
         0 => Json::Null,
@@ -183,7 +183,7 @@ pub fn scalar(g: &mut Gen) -> Json {
     }
 }
 
-/// A tree as YAML gives it.
+/// Generates a tree as parsed from YAML.
 pub fn plain(g: &mut Gen, depth: usize) -> Json {
     if depth == 0 || g.chance(45) {
         return scalar(g);
@@ -195,7 +195,7 @@ pub fn plain(g: &mut Gen, depth: usize) -> Json {
     Json::Object(map(g, depth - 1))
 }
 
-/// A map as YAML gives it.
+/// Generates a map as parsed from YAML.
 pub fn map(g: &mut Gen, depth: usize) -> Map<String, Json> {
     let count = g.below(6);
     (0..count)
@@ -206,7 +206,7 @@ pub fn map(g: &mut Gen, depth: usize) -> Map<String, Json> {
         .collect()
 }
 
-/// A whole number of one of Go's integer types.
+/// Generates an integer of one of Go's integer types.
 pub fn integer(g: &mut Gen) -> Json {
     let small = g.between(-3, 40);
     match g.below(14) {
@@ -225,7 +225,7 @@ pub fn integer(g: &mut Gen) -> Json {
     }
 }
 
-/// A value of any type that a Go program may hand to a template.
+/// Generates a value of any type that a Go program may pass to a template.
 pub fn typed(g: &mut Gen, depth: usize) -> Json {
     match g.below(20) {
         0..=3 => integer(g),

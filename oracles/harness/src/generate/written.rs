@@ -1,4 +1,4 @@
-//! Cases written by hand, for what the generated ones seldom meet: the edges of what functions, schemas and `--set` take.
+//! Hand-written cases that are unlikely to be generated: edge cases of functions, schemas and `--set`.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::function::question;
 
-/// Templates, each a paragraph of its own; lines that begin with `#` are comments.
+/// Templates, one per paragraph; lines that begin with `#` are comments.
 const TEMPLATES: &[&str] = &[
     include_str!("../../corpus/chance.txt"),
     include_str!("../../corpus/data.txt"),
@@ -22,46 +22,47 @@ const TEMPLATES: &[&str] = &[
     include_str!("../../corpus/versions.txt"),
 ];
 
-/// Schemas, one a line: a `schema`, or its `text`, with `values` for it, or one that each of [`VALUES`] is held against.
+/// Schemas, one per line. A line has a `schema`, or its `text`, with `values` for it, or one to validate each of
+/// [`VALUES`] against.
 const SCHEMAS: &str = include_str!("../../corpus/schemas.jsonl");
 
-/// Values of every kind and size.
+/// Values of every type and size.
 const VALUES: &str = r#"[0, 1, 2, 3, -1, 0.5, 2.5, 1e+20, "", "a", "ab", "abc", "é", "ééé", true, false, null, [], [1], [1, 2], [1, 1], [1, "a", null], {}, {"a": 1}, {"a": 1, "b": 2}, {"b": [1]}, "1", [[1], [1]], [{"a": 1}, {"a": 1.0}]]"#;
 
-/// Charts whose templates are to be rendered, one request a line.
+/// Charts to render, one request per line.
 const CHARTS: &str = include_str!("../../corpus/rendered.jsonl");
 
-/// Charts for `helm template`, one request a line.
+/// Charts for `helm template`, one request per line.
 const TEMPLATED: &str = include_str!("../../corpus/templated.jsonl");
 
-/// Charts to lint, one request a line.
+/// Charts to lint, one request per line.
 const LINTS: &str = include_str!("../../corpus/linted.jsonl");
 
-/// What follows `--set` and its relatives, one request a line.
+/// Arguments of `--set` and its relatives, one request per line.
 const SETS: &str = include_str!("../../corpus/set.jsonl");
 
-/// Written cases of one kind.
+/// The hand-written cases of one type.
 pub struct Written(LazyLock<Vec<Json>>);
 
 impl Written {
-    /// How many there are.
+    /// Returns the number of cases.
     pub fn cases(&self) -> usize {
         self.0.len()
     }
 
-    /// The case of that number.
+    /// Returns a case by number.
     pub fn request(&self, case: usize) -> Json {
         self.0[case % self.0.len()].clone()
     }
 }
 
-/// Templates to render, and charts of them.
+/// Templates to render, and charts with such templates.
 pub static RENDERED: Written = Written(LazyLock::new(|| {
     let templates = TEMPLATES.iter().flat_map(|text| paragraphs(text));
     templates.map(|text| question(&text, json!({}))).chain(lines(CHARTS)).collect()
 }));
 
-/// Charts for `helm template`, and values to hold against schemas.
+/// Charts for `helm template`, and values to validate against schemas.
 pub static MANIFESTS: Written =
     Written(LazyLock::new(|| lines(SCHEMAS).map(|case| validation(&case)).chain(lines(TEMPLATED)).collect()));
 
@@ -75,7 +76,7 @@ pub static SET: Written = Written(LazyLock::new(|| {
     sets
 }));
 
-/// The paragraphs of a text, without comments.
+/// Splits a string into paragraphs, without comments.
 fn paragraphs(text: &str) -> impl Iterator<Item = String> {
     let lines = |paragraph: &str| {
         let lines = paragraph.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -88,7 +89,7 @@ fn lines(text: &'static str) -> impl Iterator<Item = Json> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
 }
 
-/// A chart with a schema of one of the drafts, and values for it.
+/// Builds a chart with a schema in one of the drafts, and values for it.
 fn validation(case: &Json) -> Json {
     let values = match case.get("each") {
         Some(_) => format!(r#"{{"l": {VALUES}}}"#),

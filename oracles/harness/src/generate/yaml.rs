@@ -1,4 +1,4 @@
-//! YAML in all of its corners.
+//! YAML with all of its features.
 
 use serde_json::{Value as Json, json};
 
@@ -169,7 +169,7 @@ const PLAIN: &[&str] = &[
     "a%",
 ];
 
-/// A question about a document, or about writing one.
+/// Generates a request to parse or format a document.
 pub fn request(g: &mut Gen) -> Json {
     match g.below(20) {
         0..=2 => json!({ "op": "yaml", "do": "marshal", "value": value::typed(g, 4) }),
@@ -182,7 +182,7 @@ pub fn request(g: &mut Gen) -> Json {
     }
 }
 
-/// A document, with a share of mistakes.
+/// Generates a document, sometimes an invalid one.
 pub fn document(g: &mut Gen) -> String {
     let mut out = String::new();
     if g.chance(10) {
@@ -205,7 +205,7 @@ pub fn document(g: &mut Gen) -> String {
     if g.chance(25) { g.damage(&out, PIECES) } else { out }
 }
 
-/// A node in block style that begins at the start of a line.
+/// Generates a node in block style that begins at the start of a line.
 fn block(g: &mut Gen, indent: usize, depth: usize) -> String {
     let pad = " ".repeat(indent);
     match if depth == 0 { 9 } else { g.below(10) } {
@@ -230,7 +230,7 @@ fn block(g: &mut Gen, indent: usize, depth: usize) -> String {
     }
 }
 
-/// What follows `key:` or `-`.
+/// Generates the content after `key:` or `-`.
 fn after(g: &mut Gen, indent: usize, depth: usize, item: bool) -> String {
     let mut properties = String::new();
     if g.chance(7) {
@@ -269,7 +269,7 @@ fn after(g: &mut Gen, indent: usize, depth: usize, item: bool) -> String {
         8 | 9 => format!("{properties} {}\n", flow(g, depth)),
         10 | 11 => properties + " " + &literal(g, indent + step),
         12 => {
-            // A plain or quoted scalar that goes on in the next lines.
+            // A plain or quoted scalar that continues on the following lines.
             let pad = " ".repeat(indent + step);
             let quote = g.pick(&["", "'", "\""]);
             let glue = g.pick(&["\n", "\n\n", " \n", "\\\n"][..if quote == "\"" { 4 } else { 3 }]);
@@ -383,7 +383,7 @@ fn flow(g: &mut Gen, depth: usize) -> String {
     format!("{{{entries}{space}}}")
 }
 
-/// A literal or folded block scalar.
+/// Generates a literal or folded block scalar.
 fn literal(g: &mut Gen, indent: usize) -> String {
     let style = g.pick(&["|", ">"]);
     let header = g.mostly(&["", "", "-", "+"], 6, &["2", "1-", "-2", "+1", "0", "9", " # c", "x"]);

@@ -11,52 +11,52 @@ use steersman_k8s_oracle::recording::cache_folder;
 use steersman_k8s_oracle::suite;
 use steersman_k8s_oracle::target::Target;
 
-/// Sends the same requests to a real Kubernetes API server and to another one, and tells where they differ.
+/// Send the same requests to a real Kubernetes API server and to another one, and report differences.
 ///
-/// The real server's answers are recorded, so that each case is asked there once; the real server is started
-/// only if an answer is missing.
+/// The real server's responses are recorded, so each case is sent there once; the real server is started only
+/// if a response is missing.
 #[derive(Parser)]
 struct Options {
-    /// Kubeconfig of the server to judge; default: the embedded one, in this process.
+    /// Kubeconfig of the server under test [default: the embedded one, in this process].
     #[arg(long)]
     ours: Option<PathBuf>,
-    /// Record the real server's answers and compare nothing.
+    /// Record the real server's responses without comparing them.
     #[arg(long)]
     record_only: bool,
-    /// Kubeconfig of a running real server; default: start one if it is needed.
+    /// Kubeconfig of a running real server [default: start one if needed].
     #[arg(long)]
     real: Option<PathBuf>,
-    /// Only features whose name contains this; may be repeated.
+    /// Run only features whose name contains this; may be repeated.
     #[arg(long = "feature")]
     features: Vec<String>,
-    /// Only cases whose name contains this.
+    /// Run only cases whose name contains this.
     #[arg(long)]
     case: Option<String>,
-    /// Ask the real server again.
+    /// Send the cases to the real server again, even if a response is recorded.
     #[arg(long)]
     refresh: bool,
-    /// How many cases are under way at once.
+    /// Number of cases to run concurrently.
     #[arg(long, default_value_t = 8)]
     jobs: usize,
-    /// Where the differences are written.
+    /// File to write the differences to.
     #[arg(long, default_value = "differences.txt")]
     out: PathBuf,
-    /// How many cases to generate beside the written ones.
+    /// Number of cases to generate, in addition to the written ones.
     #[arg(long, default_value_t = 0)]
     generated: usize,
-    /// What they are generated from.
+    /// Seed for generated cases.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Leave the written cases out.
+    /// Run only generated cases.
     #[arg(long)]
     only_generated: bool,
-    /// The run succeeds if at least this many cases of a hundred are equal.
+    /// Minimum percentage of equal cases for the run to succeed.
     #[arg(long, default_value_t = 99.5)]
     equal: f64,
-    /// Print the cases and leave.
+    /// List the cases without running them.
     #[arg(long)]
     list: bool,
-    /// Print the recorded answers of the real server to the chosen cases.
+    /// Print the recorded responses of the real server to the selected cases.
     #[arg(long)]
     show: bool,
 }
@@ -137,10 +137,10 @@ async fn run(options: Options) -> Result<bool, Failure> {
     Ok(equal >= options.equal)
 }
 
-/// A real control plane: a given one, or one of our own that ends with this value.
+/// A real control plane: a given one, or one started here and stopped on drop.
 struct ControlPlane {
     kubeconfig: PathBuf,
-    /// The script and the folder of the one that was started here.
+    /// The script and the directory of a control plane started here.
     started: Option<(PathBuf, PathBuf)>,
 }
 

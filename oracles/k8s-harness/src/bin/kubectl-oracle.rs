@@ -1,4 +1,4 @@
-//! Runs the same kubectl commands against two clusters and tells where they print different things.
+//! Runs the same kubectl commands against two clusters and reports where the output differs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -6,22 +6,22 @@ use std::process::{Command, ExitCode};
 use clap::Parser;
 use steersman_k8s_oracle::commands::{self, Session};
 
-/// Runs `kubectl/script.txt` by several kubectl versions against two clusters.
+/// Run `kubectl/script.txt` with several kubectl versions against two clusters.
 #[derive(Parser)]
 struct Options {
     /// Kubeconfig of a real cluster (`control-plane up DIR --all`).
     #[arg(long)]
     real: PathBuf,
-    /// Kubeconfig of the cluster to judge.
+    /// Kubeconfig of the cluster under test.
     #[arg(long)]
     ours: PathBuf,
-    /// Versions as the build script names them.
+    /// Names of the kubectl binaries, as in the build script.
     #[arg(long, default_values_t = ["kubectl".to_owned(), "kubectl-1.34".to_owned(), "kubectl-1.30".to_owned()])]
     kubectl: Vec<String>,
-    /// Where the differences are written.
+    /// File to write the differences to.
     #[arg(long, default_value = "differences-kubectl.txt")]
     out: PathBuf,
-    /// Print each command and what the real cluster answers.
+    /// Print each command, with the real cluster's output.
     #[arg(long)]
     verbose: bool,
 }

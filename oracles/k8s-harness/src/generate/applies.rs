@@ -1,4 +1,4 @@
-//! Sequences of applies and updates by several managers.
+//! Sequences of applies and updates by several field managers.
 
 use serde_json::Value;
 
@@ -16,7 +16,8 @@ pub(crate) fn case(schemas: &Schemas, random: &mut Random) -> Vec<Step> {
     for index in 0..3 + random.below(4) {
         let manager = *random.pick(&["one", "two", "three"]);
         let force = if random.percent(35) { "&force=true" } else { "" };
-        // Later steps build on the sound object again: what the server has by then is not known here.
+        // Later steps start from the valid object again: the server's current state is not known
+        // here.
         let mut object = kind.object();
         if index > 0 {
             change(schemas, kind, &mut object, random, 2);
@@ -48,7 +49,7 @@ pub(crate) fn case(schemas: &Schemas, random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// Makes a part of an object one that can be applied.
+/// Completes a part of an object so that it can be applied.
 fn keep_identity(whole: &Value, mut part: Value) -> Value {
     for field in ["apiVersion", "kind"] {
         part[field] = whole[field].clone();
@@ -57,7 +58,7 @@ fn keep_identity(whole: &Value, mut part: Value) -> Value {
     part
 }
 
-/// Takes away what a patch needs not say.
+/// Removes the fields that a patch does not need.
 fn strip(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("apiVersion");

@@ -1,4 +1,4 @@
-//! Random structural schemas in definitions, and objects sent through them.
+//! Random structural schemas in CustomResourceDefinitions, and objects validated against them.
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ const FORMATS: [&str; 11] = [
 ];
 const COLLECTION: &str = "/apis/{id}.example.com/v1/namespaces/{ns}/things";
 
-/// A definition with a schema that may have a fault, in a dry run.
+/// Generates the dry run of a definition, possibly with an error in its schema.
 pub(crate) fn definition(_: &Schemas, random: &mut Random) -> Vec<Step> {
     let mut schema = root(random);
     if random.percent(65) {
@@ -31,13 +31,14 @@ pub(crate) fn definition(_: &Schemas, random: &mut Random) -> Vec<Step> {
     vec![Step {
         request: format!("POST {DEFINITIONS}?dryRun=All"),
         json: Some(crd(&schema)),
-        // The definition as a whole is one atomic field; what else there is differs by the millisecond.
+        // The whole definition is a single atomic field; the rest of managedFields differs by the
+        // millisecond.
         without: vec!["/metadata/managedFields".to_owned()],
         ..Step::default()
     }]
 }
 
-/// A sound definition and objects that fit it more or less.
+/// Generates a valid definition, and objects that more or less match it.
 pub(crate) fn case(_: &Schemas, random: &mut Random) -> Vec<Step> {
     let schema = root(random);
     let mut steps = establish(&crd(&schema));
@@ -61,7 +62,7 @@ pub(crate) fn case(_: &Schemas, random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// Steps that make a definition and wait until it is served.
+/// Returns steps that create a definition and wait until it is established.
 pub(crate) fn establish(crd: &Value) -> Vec<Step> {
     let quiet = |step: Step| Step { compare: Compared::Nothing, ..step };
     let name = crd.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
@@ -76,7 +77,7 @@ pub(crate) fn establish(crd: &Value) -> Vec<Step> {
     ]
 }
 
-/// A definition of things with a schema for `spec`.
+/// Returns the definition of Things with a schema for `spec`.
 pub(crate) fn crd(spec: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -94,7 +95,7 @@ pub(crate) fn crd(spec: &Value) -> Value {
     })
 }
 
-/// A thing with a given spec.
+/// Returns a Thing with a given spec.
 pub(crate) fn thing(spec: Value) -> Value {
     json!({"apiVersion": "{id}.example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": spec})
 }
@@ -130,7 +131,7 @@ fn fields(random: &mut Random, depth: usize) -> Value {
     made
 }
 
-/// A structural schema.
+/// Generates a structural schema.
 fn schema(random: &mut Random, depth: usize) -> Value {
     let mut made = match random.below(if depth > 2 { 6 } else { 10 }) {
         0 | 1 => text(random),
@@ -147,7 +148,8 @@ fn schema(random: &mut Random, depth: usize) -> Value {
     }
     if random.percent(20) {
         let default = value(&made, random);
-        // A default that does not fit is refused; here it may be, since the generator of values is loose.
+        // The API server rejects an invalid default; one may be generated, since the value generator is
+        // imprecise.
         if !default.is_null() && fits_shallowly(&made, &default) {
             made["default"] = default;
         }
@@ -208,7 +210,7 @@ fn list(random: &mut Random, depth: usize) -> Value {
     made
 }
 
-/// Puts a fault into a schema.
+/// Introduces an error into a schema.
 fn spoil(schema: &mut Value, random: &mut Random) {
     let mut at = schema;
     for _ in 0..random.below(3) {
@@ -271,7 +273,7 @@ fn spoil(schema: &mut Value, random: &mut Random) {
     }
 }
 
-/// A value that fits a schema most of the time.
+/// Generates a value that usually matches a schema.
 fn value(schema: &Value, random: &mut Random) -> Value {
     if random.percent(4) {
         return random
@@ -334,7 +336,7 @@ fn value(schema: &Value, random: &mut Random) -> Value {
     }
 }
 
-/// Whether a default can be worth trying.
+/// Whether a default is plausible enough to try.
 fn fits_shallowly(schema: &Value, value: &Value) -> bool {
     match schema.get("type").and_then(Value::as_str) {
         Some("string") => {

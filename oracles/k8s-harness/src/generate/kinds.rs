@@ -1,14 +1,14 @@
-//! One sound object of each kind that is generated from.
+//! A valid object of each kind that is used for generating cases.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A kind, where its objects live and one of them.
+/// A kind, the path of its objects, and one of them.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Kind {
-    /// The collection's path; `{ns}` and `{id}` are filled in when a case runs.
+    /// The collection's path; `{ns}` and `{id}` are substituted when a case runs.
     pub(crate) path: String,
     pub(crate) group: String,
     pub(crate) version: String,
@@ -16,14 +16,14 @@ pub(crate) struct Kind {
     pub(crate) object: Value,
 }
 
-/// The kinds, read from the file beside this one.
+/// The kinds, read from the adjacent file.
 pub(crate) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
-    // A fault in the file shows in the test below; the generator then has nothing to work on.
+    // An error in the file is found by the test below; without it, the generator has no input.
     serde_saphyr::from_str(include_str!("kinds.yaml")).unwrap_or_default()
 });
 
 impl Kind {
-    /// The path of the object.
+    /// Returns the path of the object.
     pub(crate) fn object_path(&self) -> String {
         format!(
             "{}/{}",
@@ -32,7 +32,7 @@ impl Kind {
         )
     }
 
-    /// The object with apiVersion and kind.
+    /// Returns the object with apiVersion and kind.
     pub(crate) fn object(&self) -> Value {
         let mut object = self.object.clone();
         let version = if self.group.is_empty() {

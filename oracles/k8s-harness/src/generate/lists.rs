@@ -1,4 +1,4 @@
-//! Lists of a few labelled objects by random selectors, in pages.
+//! Paginated lists of a few labelled objects by random selectors.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn term(random: &mut Random) -> String {
         7 => format!("{key}>{value}"),
         8 => format!("{key}<{value}"),
         9 => format!(" {key} = {value} "),
-        // Broken in one of many ways.
+        // Invalid in one of many ways.
         _ => (*random.pick(&[
             "=",
             "a in",

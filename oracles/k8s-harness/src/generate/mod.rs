@@ -1,4 +1,4 @@
-//! Cases made from a seed: the same seed, area and number always give the same case.
+//! Cases generated from a seed: the same seed, area and number always produce the same case.
 
 mod applies;
 mod custom;
@@ -18,9 +18,9 @@ pub use self::schemas::{SchemaError, Schemas};
 use crate::corpus::{Case, Step};
 use random::Random;
 
-/// What can be generated, with its share of a thousand cases.
+/// The areas, with their share of a thousand cases.
 ///
-/// Cases that make a definition take the real server a second each, so there are fewer of them.
+/// Cases that create a definition take a second each on the real server, so there are fewer of them.
 const AREAS: [(&str, usize, Maker); 8] = [
     ("generated-objects", 330, objects::case),
     ("generated-patches", 280, patches::case),
@@ -34,7 +34,7 @@ const AREAS: [(&str, usize, Maker); 8] = [
 
 type Maker = fn(&Schemas, &mut Random) -> Vec<Step>;
 
-/// Makes about `count` cases, spread over all areas.
+/// Generates about `count` cases, spread over all areas.
 #[must_use]
 pub fn cases(schemas: &Schemas, seed: u64, count: usize) -> Vec<Case> {
     let mut all = Vec::with_capacity(count);
@@ -49,7 +49,7 @@ pub fn cases(schemas: &Schemas, seed: u64, count: usize) -> Vec<Case> {
     all
 }
 
-/// Takes away what would change the outcome of other cases: a global default priority class shows in all pods made after it.
+/// Removes what would change the outcome of other cases. A global default PriorityClass affects all pods created after it.
 fn keep_apart(step: &mut Step) {
     if !step.request.contains("/priorityclasses") {
         return;
@@ -68,8 +68,8 @@ fn keep_apart(step: &mut Step) {
     }
 }
 
-/// Where the built-in schemas are: `kubernetes/openapi-schemas.json` below the shared data, which stands beside the
-/// checkout or where `STEERSMAN_SHARED` says.
+/// Returns the path of the built-in schemas, `kubernetes/openapi-schemas.json` in the shared data. That is next to the
+/// checkout or in `STEERSMAN_SHARED`.
 #[must_use]
 pub fn schema_file() -> PathBuf {
     let shared = std::env::var_os("STEERSMAN_SHARED")

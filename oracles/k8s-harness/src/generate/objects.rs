@@ -27,7 +27,7 @@ pub(crate) fn case(schemas: &Schemas, random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// The sound object with up to `most` changes.
+/// Returns the valid object with up to `most` changes.
 pub(crate) fn mutated(schemas: &Schemas, kind: &Kind, random: &mut Random, most: usize) -> Value {
     let mut object = kind.object();
     change(schemas, kind, &mut object, random, most);

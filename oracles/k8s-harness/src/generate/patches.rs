@@ -1,4 +1,4 @@
-//! Random patches of every type on sound objects.
+//! Random patches of every type on valid objects.
 
 use serde_json::{Map, Value, json};
 
@@ -36,7 +36,7 @@ pub(crate) fn case(schemas: &Schemas, random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// Operations on paths that are there, or nearly so.
+/// Generates operations on paths that exist, or almost do.
 fn json_patch(schemas: &Schemas, kind: &Kind, object: &Value, random: &mut Random) -> Value {
     let mut pointers = Vec::new();
     collect_pointers("", object, &mut pointers);
@@ -67,7 +67,7 @@ fn json_patch(schemas: &Schemas, kind: &Kind, object: &Value, random: &mut Rando
 }
 
 fn collect_pointers(at: &str, value: &Value, found: &mut Vec<String>) {
-    // A change of name, kind or version is refused every time, which says little.
+    // A change of name, kind or version is always rejected, which tests little.
     if !at.is_empty() && !matches!(at, "/apiVersion" | "/kind" | "/metadata" | "/metadata/name") {
         found.push(at.to_owned());
     }
@@ -90,7 +90,7 @@ fn collect_pointers(at: &str, value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// A part of the object with some of it changed and some of it null.
+/// Returns a part of the object with some values changed and some set to null.
 fn merge_patch(schemas: &Schemas, kind: &Kind, object: &Value, random: &mut Random) -> Value {
     let mut changed = object.clone();
     change(schemas, kind, &mut changed, random, 3);
@@ -102,7 +102,7 @@ fn merge_patch(schemas: &Schemas, kind: &Kind, object: &Value, random: &mut Rand
     patch
 }
 
-/// Some of the fields of a value.
+/// Returns some of the fields of a value.
 pub(crate) fn part(value: &Value, random: &mut Random, depth: usize) -> Value {
     match value {
         Value::Object(fields) => {
@@ -124,12 +124,12 @@ pub(crate) fn part(value: &Value, random: &mut Random, depth: usize) -> Value {
     }
 }
 
-/// Fields that tell list items apart: without them most patches are refused.
+/// Whether a field is a merge key of list items: without it most patches are rejected.
 fn is_key(name: &str) -> bool {
     matches!(name, "name" | "containerPort" | "port" | "key" | "mountPath" | "ip")
 }
 
-/// Adds directives of strategic merge patches here and there.
+/// Adds directives of strategic merge patches at random.
 fn direct(patch: &mut Value, random: &mut Random, depth: usize) {
     match patch {
         Value::Object(fields) => {
@@ -138,7 +138,7 @@ fn direct(patch: &mut Value, random: &mut Random, depth: usize) {
                 .filter_map(|(key, child)| Some((key.clone(), child.as_array()?.clone())))
                 .collect();
             for (key, items) in lists {
-                // The real server panics on an order of objects that have no merge key.
+                // The real server panics on `$setElementOrder` for objects without a merge key.
                 let ordered = items.iter().all(|item| item.get("name").is_some() || item.is_string());
                 if ordered && random.percent(12) {
                     let mut order: Vec<Value> = items

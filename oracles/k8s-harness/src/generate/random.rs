@@ -1,16 +1,16 @@
-//! Choices from a seed.
+//! Seeded randomness.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// A source of choices that repeats.
+/// A reproducible random source.
 pub(crate) struct Random(fastrand::Rng);
 
 const WORDS: [&str; 12] =
     ["app", "web", "db", "blue", "alpha", "x", "tier-1", "front", "cache", "v2", "zone-a", "main"];
 
 impl Random {
-    /// The source for one case.
+    /// Creates the source for one case.
     pub(crate) fn new(seed: u64, area: &str, number: usize) -> Self {
         let digest = Sha256::digest(format!("{seed} {area} {number}"));
         let mut bytes = [0; 8];
@@ -18,32 +18,32 @@ impl Random {
         Self(fastrand::Rng::with_seed(u64::from_le_bytes(bytes)))
     }
 
-    /// True this many times out of a hundred.
+    /// Returns true with this percentage.
     pub(crate) fn percent(&mut self, chance: usize) -> bool {
         self.0.usize(..100) < chance
     }
 
-    /// A number below a bound that is not zero.
+    /// Returns a number below a non-zero bound.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0.usize(..bound.max(1))
     }
 
-    /// A number from a range, ends included.
+    /// Returns a number from an inclusive range.
     pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
         self.0.i64(from..=to)
     }
 
-    /// One of several.
+    /// Picks one of several items.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// One of several texts.
+    /// Picks one of several strings.
     pub(crate) fn text(&mut self, items: &[&str]) -> Value {
         Value::from(*self.pick(items))
     }
 
-    /// A plain word.
+    /// Picks a plain word.
     pub(crate) fn word(&mut self) -> &'static str {
         WORDS[self.below(WORDS.len())]
     }

@@ -1,4 +1,4 @@
-//! Random CEL rules: mostly well typed, over a schema whose bounds keep them cheap.
+//! Random CEL rules, mostly well typed, over a schema with bounds that keep their cost low.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::random::Random;
 use super::schemas::Schemas;
 use crate::corpus::Step;
 
-/// A definition with one random rule, in a dry run.
+/// Generates the dry run of a definition with one random rule.
 pub(crate) fn definition(_: &Schemas, random: &mut Random) -> Vec<Step> {
     let mut rule = json!({"rule": condition(random, 0, true)});
     match random.below(8) {
@@ -28,7 +28,7 @@ pub(crate) fn definition(_: &Schemas, random: &mut Random) -> Vec<Step> {
     }]
 }
 
-/// A definition with sound rules, and objects that hold or break them.
+/// Generates a definition with valid rules, and objects that satisfy or violate them.
 pub(crate) fn case(_: &Schemas, random: &mut Random) -> Vec<Step> {
     let rules: Vec<Value> = (0..4 + random.below(4))
         .map(|number| {
@@ -115,7 +115,7 @@ fn spec(random: &mut Random) -> Value {
     Value::Object(fields)
 }
 
-/// An expression that is true or false; a careless one now and then has a wrong type or name in it.
+/// Generates a boolean expression; a careless one sometimes has a wrong type or name.
 fn condition(random: &mut Random, depth: usize, careless: bool) -> String {
     if careless && random.percent(4) {
         return (*random.pick(&[

@@ -7,23 +7,23 @@ use thiserror::Error;
 
 use super::random::Random;
 
-/// Why the schemas can't be used.
+/// The reason why the schemas cannot be used.
 #[derive(Debug, Error)]
 pub enum SchemaError {
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error("{path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// The file is no table of schemas.
+    /// The file is not a map of schemas.
     #[error("{path}: {source}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The parse error.
         source: serde_json::Error,
     },
 }
@@ -31,14 +31,14 @@ pub enum SchemaError {
 /// Component schemas by name.
 pub struct Schemas(Map<String, Value>);
 
-/// How deep a generated value may nest.
+/// The maximum depth of a generated value.
 const DEPTH: usize = 5;
 
 impl Schemas {
-    /// Reads the table of schemas.
+    /// Loads the schemas.
     ///
     /// # Errors
-    /// If the file is absent or no such table.
+    /// If the file is missing or invalid.
     pub fn load(path: &Path) -> Result<Self, SchemaError> {
         let text =
             std::fs::read(path).map_err(|source| SchemaError::Read { path: path.to_owned(), source })?;
@@ -47,7 +47,7 @@ impl Schemas {
             .map_err(|source| SchemaError::Malformed { path: path.to_owned(), source })
     }
 
-    /// The schema of a kind.
+    /// Returns the schema of a kind.
     pub(crate) fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Value> {
         self.0.values().find(|schema| {
             schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array).into_iter().flatten().any(
@@ -74,13 +74,13 @@ impl Schemas {
         schema
     }
 
-    /// Whether a reference leads to a schema whose name ends so.
+    /// Whether a reference targets a schema with a name that ends in `name`.
     fn refers(schema: &Value, name: &str) -> bool {
         let target = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str);
         target.is_some_and(|target| target.ends_with(name))
     }
 
-    /// A value that mostly fits the schema of a field.
+    /// Generates a value that mostly matches the schema of a field.
     pub(crate) fn value(&self, schema: &Value, field: &str, random: &mut Random, depth: usize) -> Value {
         if Self::refers(schema, ".Quantity") {
             return random.text(&[
@@ -155,7 +155,7 @@ impl Schemas {
         Value::Object(map)
     }
 
-    /// Sets one field somewhere in an object to a value of its type, or takes one away.
+    /// Sets a random field of an object to a value of its type, or removes one.
     pub(crate) fn mutate(&self, object: &mut Value, schema: &Value, random: &mut Random) {
         let mut at = object;
         let mut schema = self.resolve(schema);
@@ -165,7 +165,7 @@ impl Schemas {
             if names.is_empty() {
                 return;
             }
-            // Fields that are there lead deeper more often than new ones.
+            // Prefers existing fields when descending, over new ones.
             let present: Vec<&String> =
                 names.iter().copied().filter(|name| at.get(name.as_str()).is_some()).collect();
             let name = if !present.is_empty() && random.percent(70) {
@@ -193,7 +193,7 @@ impl Schemas {
                 (at, schema) = (&mut list[index], items);
                 continue;
             }
-            // A whole new branch is rarely wanted near the root: it would be refused for its many faults.
+            // A whole new branch near the root would be rejected for its many errors.
             if depth == 0 && inner.get("properties").is_some() && fields.contains_key(name) {
                 let Some(next) = fields.get_mut(name) else { return };
                 (at, schema) = (next, inner);
@@ -209,7 +209,7 @@ impl Schemas {
     }
 }
 
-/// Fields that say nothing when they are changed at random.
+/// Whether random changes of a field tell nothing.
 fn skipped(name: &str, depth: usize) -> bool {
     matches!(
         name,
@@ -236,7 +236,7 @@ fn integer(random: &mut Random) -> Value {
     }
 }
 
-/// Something of a type that hardly any field has.
+/// Generates a value of a type that hardly any field has.
 fn odd(random: &mut Random) -> Value {
     random
         .pick(&[

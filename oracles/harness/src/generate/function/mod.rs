@@ -1,4 +1,4 @@
-//! Calls of every function that Helm offers, with arguments at the edges of what they take.
+//! Calls of every function that Helm offers, with edge cases as arguments.
 
 mod table;
 
@@ -8,17 +8,17 @@ use self::table::{Arg, FUNCTIONS, Function, SHAPES};
 use super::template::{self, go_quote};
 use super::{Gen, date, format, json as json_text, semver, value, yaml};
 
-/// How many cases [`shape`] has.
+/// Returns the number of cases of [`shape`].
 pub fn shapes() -> usize {
     SHAPES.len()
 }
 
-/// One of the fixed cases for functions that draw on chance or the clock.
+/// Returns one of the fixed cases for functions that depend on randomness or the clock.
 pub fn shape(case: usize) -> Json {
     question(SHAPES[case % SHAPES.len()], json!({}))
 }
 
-/// A call of a function, rendered in a chart with values that the arguments refer to.
+/// Generates a function call, rendered in a chart with values that the arguments refer to.
 pub fn request(g: &mut Gen) -> Json {
     let function = g.one(FUNCTIONS);
     let call = call(g, function);
@@ -35,7 +35,7 @@ pub fn request(g: &mut Gen) -> Json {
     question(&text, values)
 }
 
-/// A template of many functions at once: variables, blocks, includes, values changed in place.
+/// Generates a template with many functions: variables, blocks, includes, values modified in place.
 pub fn program(g: &mut Gen) -> Json {
     const FIELDS: &[&str] = &[
         ".Values",
@@ -57,7 +57,7 @@ pub fn program(g: &mut Gen) -> Json {
         "$.Values.m",
         ".nope",
         "(until 3)",
-        // Changed in place; never by itself, as a map that holds itself ends Go.
+        // Modified in place; but never inserted into itself, as a self-referential map crashes Go.
         "(set $.Values \"z\" \"new\").z",
         "$.Values.z",
         "(unset $.Values \"z\").s",
@@ -90,7 +90,7 @@ pub fn program(g: &mut Gen) -> Json {
         ("fail", 1),
     ];
     let body = template::Grammar::with(g, FIELDS, CALLS).nodes(3);
-    // The helper does not include itself: a thousand levels are Helm's to bound, and take their time.
+    // The helper does not include itself: Helm's limit of a thousand levels would take too long.
     let helper = template::Grammar::with(g, FIELDS, &CALLS[1..]).nodes(1);
     let mut request = question(&body, values(g));
     request["files"]["templates/_h.tpl"] = json!(format!("{{{{ define \"h\" }}}}{helper}{{{{ end }}}}"));
@@ -104,7 +104,7 @@ fn values(g: &mut Gen) -> Json {
     })
 }
 
-/// A request to render one template in a small chart.
+/// Builds a request to render one template in a small chart.
 pub fn question(text: &str, values: Json) -> Json {
     json!({
         "op": "render",
@@ -136,7 +136,7 @@ fn call(g: &mut Gen, Function(name, params, variadic): &Function) -> String {
     format!("({out})")
 }
 
-/// An expression for an argument: of the right kind nine times out of ten.
+/// Generates an argument, of the right type nine times out of ten.
 fn argument(g: &mut Gen, kind: Arg) -> String {
     if g.chance(7) && !matches!(kind, Arg::Small | Arg::Time | Arg::Encrypted | Arg::Duration) {
         return any(g);
@@ -148,7 +148,7 @@ fn argument(g: &mut Gen, kind: Arg) -> String {
                 return ".Values.s".into();
             }
             if g.chance(3) {
-                // Bytes that are no UTF-8.
+                // Bytes that are not valid UTF-8.
                 return "(b64dec \"YWL/w6k=\")".into();
             }
             go_quote(&value::string(g))
@@ -452,7 +452,7 @@ fn map(g: &mut Gen) -> String {
     }
 }
 
-/// A regular expression, sound most of the time.
+/// Generates a regular expression, usually a valid one.
 pub fn regex(g: &mut Gen) -> String {
     let text = g.join(1, 4, "", |g| {
         let atom = g.pick(&[

@@ -1,6 +1,6 @@
-//! Every function and what it takes.
+//! Every function and its parameters.
 
-/// What an argument should look like; a share of the arguments does not.
+/// The type of an argument; some of the generated arguments differ on purpose.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arg {
     Any,
@@ -36,7 +36,7 @@ pub(super) enum Arg {
     Strings,
 }
 
-/// A function: its name, what it takes, and what it takes any number of after that.
+/// A function: its name, its parameters, and the variadic one.
 pub(super) struct Function(pub(super) &'static str, pub(super) &'static [Arg], pub(super) Option<Arg>);
 
 use Arg::{
@@ -45,7 +45,7 @@ use Arg::{
     TypeName, Url, Version, Yaml, Zone,
 };
 
-/// Every deterministic function. Those that draw on the clock or on chance are in [`SHAPES`].
+/// All deterministic functions. Those that depend on the clock or on randomness are in [`SHAPES`].
 pub(super) const FUNCTIONS: &[Function] = &[
     Function("abbrev", &[Int, Text], None),
     Function("abbrevboth", &[Int, Int, Text], None),
@@ -272,7 +272,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function("call", &[Any], None),
 ];
 
-/// What can be said of functions that draw on chance or the clock, in a way that holds every time.
+/// Templates with properties of random and time-dependent functions that always hold.
 pub(super) const SHAPES: &[&str] = &[
     "{{ regexMatch \"^[a-zA-Z0-9]{12}$\" (randAlphaNum 12) }}",
     "{{ regexMatch \"^[a-zA-Z]{7}$\" (randAlpha 7) }}",
