@@ -1,29 +1,29 @@
-//! Why an Ansible operator could not be set up.
+//! Errors of setting up an Ansible operator.
 
-/// Why an Ansible operator could not be set up.
+/// The reason why an Ansible operator could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// watches.yaml cannot be read or makes no sense. One line for each problem.
+    /// watches.yaml cannot be read or is invalid. One line per problem.
     #[error("{0}")]
     Watches(String),
-    /// Python, Ansible or a collection is missing. The text says what to type.
+    /// Python, Ansible or a collection is missing. The message says which command installs it.
     #[error("{0}")]
     Python(String),
-    /// A file or socket of the operator's own cannot be made.
+    /// A file or socket of the operator could not be created.
     #[error("{what}: {source}")]
     Io {
-        /// What was to be made.
+        /// The file or socket.
         what: String,
-        /// Why it was not.
+        /// The I/O error.
         #[source]
         source: std::io::Error,
     },
     /// The cluster does not serve a watched kind.
-    #[error("the cluster does not have {0}: install its custom resource definition first")]
+    #[error("the cluster does not serve {0}: install its custom resource definition first")]
     Absent(String),
-    /// The cluster could not be asked.
-    #[error("the cluster cannot be asked what it serves: {}", answer(.0))]
+    /// The API server could not be queried.
+    #[error("API discovery failed: {}", answer(.0))]
     Discovery(#[from] kube::Error),
 }
 
@@ -33,14 +33,14 @@ impl Error {
     }
 }
 
-/// What the API server said, without the rest of its answer.
+/// Returns the API server's message, without the rest of its response.
 fn answer(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        kube::Error::Api(status) => format!("it answered with {} {}", status.code, status.reason),
+        kube::Error::Api(status) => format!("the API server answered with {} {}", status.code, status.reason),
         error => error.to_string(),
     }
 }
 
-/// The result of setting something up.
+/// The result of a setup function.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! Metrics under operator-sdk's names, and those that plays make.
+//! Metrics with operator-sdk's names, and metrics created by plays.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-/// Prometheus' default bounds.
+/// Prometheus' default histogram buckets.
 const BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Limit on the metrics that plays make.
+/// The maximum number of metrics that plays can create.
 const MOST: usize = 1000;
 
 /// The metrics of an Ansible operator.
@@ -27,7 +27,7 @@ struct Histogram {
     sum: f64,
 }
 
-/// A metric that plays make.
+/// A metric created by a play.
 #[derive(Clone, Debug)]
 struct Made {
     description: String,
@@ -74,13 +74,13 @@ impl Metrics {
         *results.entry((gvk.to_owned(), result)).or_default() += 1.0;
     }
 
-    /// Counts the time of a run.
+    /// Records the duration of a run.
     pub(crate) fn took(&self, gvk: &str, time: Duration) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         times.entry(gvk.to_owned()).or_default().observe(time.as_secs_f64());
     }
 
-    /// Changes a metric as a play asks for it.
+    /// Updates a metric as requested by a play.
     pub(crate) fn change(&self, asked: &Value) -> Result<(), String> {
         let text = |key: &str| asked[key].as_str().unwrap_or_default().to_owned();
         let (name, kind) = (text("name"), text("type"));
@@ -90,7 +90,7 @@ impl Metrics {
                 || !first && character.is_ascii_digit()
         };
         if name.is_empty() || !name.char_indices().all(|(index, character)| is_name(index == 0, character)) {
-            return Err(format!("{name:?} is no name of a metric"));
+            return Err(format!("invalid metric name {name:?}"));
         }
         if [
             "ansible_operator_",
@@ -103,11 +103,11 @@ impl Metrics {
         .iter()
         .any(|prefix| name.starts_with(prefix))
         {
-            return Err(format!("{name:?} is among the operator's own metrics"));
+            return Err(format!("metric name {name:?} is reserved for the operator's own metrics"));
         }
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.len() >= MOST && !made.contains_key(&name) {
-            return Err(format!("{name:?} is one metric too many"));
+            return Err(format!("cannot add metric {name:?}: the limit of {MOST} metrics is reached"));
         }
         let change = &asked["change"];
         let number = |key: &str| change[key].as_f64().filter(|number| number.is_finite());
@@ -125,7 +125,7 @@ impl Metrics {
             (MadeValue::Counter(value), "counter") => {
                 let by = number("add").unwrap_or(0.0) + flag("increment");
                 if by < 0.0 {
-                    return Err(format!("counter {name} does not fall"));
+                    return Err(format!("counter {name} cannot decrease"));
                 }
                 *value += by;
             }
@@ -142,12 +142,12 @@ impl Metrics {
                 histogram
                     .observe(number("observe").ok_or_else(|| format!("{name}: observe needs a number"))?);
             }
-            _ => return Err(format!("{name} is no {kind}: it was made as something else")),
+            _ => return Err(format!("{name} is not a {kind}: it was created with another type")),
         }
         Ok(())
     }
 
-    /// All of them as OpenMetrics text, without the end mark.
+    /// Formats all metrics as OpenMetrics text, without the end mark.
     pub(crate) fn render(&self, version: &str) -> String {
         let mut text = String::new();
         let head = |text: &mut String, name: &str, help: &str, kind: &str| {
@@ -202,7 +202,7 @@ impl Metrics {
     }
 }
 
-/// The metrics of every Ansible operator, with one sample each, as OpenMetrics text.
+/// Returns one sample of each metric of an Ansible operator, as OpenMetrics text.
 #[must_use]
 pub fn reference() -> String {
     let metrics = Metrics::default();

@@ -1,4 +1,4 @@
-//! From watches.yaml to controllers.
+//! Builds controllers from watches.yaml.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::watches::{Watch, WatchConfig, Watches};
 
 /// Poll interval for a kind that the cluster does not serve yet.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// A failed run is tried again after a second, and then less and less often.
+/// Backoff of failed runs: first and maximum delay.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(300);
 
@@ -51,15 +51,15 @@ pub struct Defaults {
     pub verbosity: u8,
     /// Whether created objects get an owner reference. True by default.
     pub inject_owner_ref: bool,
-    /// Runs every play with `--check --diff`, and changes nothing: neither objects nor finalizers, status and events. False by default.
+    /// Runs every play with `--check --diff`, and writes nothing: no objects, finalizers, status or events. False by default.
     pub check: bool,
-    /// Objects that plays are run for; others are left alone. Empty, for all, by default.
+    /// The objects to run plays for; others are ignored. Empty by default, which means all.
     pub only: Vec<Key>,
-    /// Is told what happens in runs. None by default.
+    /// Receives the progress of runs. None by default.
     pub observer: Option<Observer>,
     /// Which events of plays are logged. [`LogEvents::Tasks`] by default.
     pub log_events: LogEvents,
-    /// Whether what plays print is logged. False by default.
+    /// Whether the output of plays is logged. False by default.
     pub debug_logs: bool,
     /// Timeout for a watched kind to appear in the cluster. Zero by default.
     pub kind_timeout: Duration,
@@ -139,10 +139,10 @@ pub fn add_watches<'a>(
     })
 }
 
-/// The objects that plays are run for, each with its kind: of one namespace or of all.
+/// Lists the objects that plays run for, each with its kind, in one namespace or in all.
 ///
 /// # Errors
-/// Fails if the cluster does not have a watched kind, or refuses to list it.
+/// Fails if the cluster does not have a watched kind, or listing it is forbidden.
 pub fn list_objects<'a>(
     watches: &'a Watches,
     namespace: Option<&'a str>,
@@ -197,7 +197,7 @@ fn controller(reconciler: Reconciler, watch: &Watch, workers: usize) -> Controll
             || annotations && predicate::annotations_changed(old, new)
     });
     if let Some(finalizer) = config.finalizer.as_ref().filter(|_| !is_check) {
-        // Once for each watch of a program that ends with them.
+        // Leaked once per watch, for the lifetime of the program.
         let name: &'static str = finalizer.name.clone().leak();
         controller = controller.finalizer(name, move |object, context| {
             let cleaner = Arc::clone(&cleaner);
@@ -215,7 +215,7 @@ fn period(config: &WatchConfig, defaults: &Defaults) -> Duration {
     config.reconcile_period.filter(|period| !period.is_zero()).unwrap_or(defaults.reconcile_period)
 }
 
-/// The variable of a kind wins over the flag; what it says wrongly does not count.
+/// Returns the concurrency. The kind's environment variable takes precedence over the flag; invalid values are ignored.
 fn concurrency(
     config: &WatchConfig,
     defaults: &Defaults,
@@ -250,7 +250,7 @@ async fn find(
             return Err(Error::Absent(format!("{api_version} {}", config.kind)));
         }
         if !std::mem::replace(&mut is_announced, true) {
-            tracing::info!("waiting for the definition of {api_version} {}", config.kind);
+            tracing::info!("waiting for the CustomResourceDefinition of {api_version} {}", config.kind);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }

@@ -1,4 +1,4 @@
-//! The condition `Ready`: whether what a run made is up, told as soon as it changes and without another run.
+//! The `Ready` condition: whether the objects that runs created are ready, updated without another run.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::status::{
     self, HAS_FAILED, OBSERVED_GENERATION, READY, Verdict, WORKLOADS_NOT_READY, WORKLOADS_READY,
 };
 
-/// How many objects that are not ready are named in the message.
+/// The number of unready objects named in the message.
 const NAMED: usize = 5;
 
-/// A controller beside that of the plays, which keeps the condition.
+/// Creates the controller of the condition, which runs next to the one of the plays.
 pub(crate) fn controller(kind: Kind, name: &str, runs: Runs) -> Controller<DynamicObject> {
     let owner = kind.clone();
     let over = runs.subscribe();
@@ -38,7 +38,7 @@ async fn reconcile(
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    // Before the first run of this process nothing is known that the status does not say already.
+    // Before the first run of this process, the status is as accurate as anything known here.
     let Some(run) = runs.last(&uid) else { return Ok(Action::await_change()) };
     let mut waiting = Vec::new();
     for (kind, key) in &run.made {
@@ -51,20 +51,20 @@ async fn reconcile(
         context.watch(watch.when(changed).optional()).await?;
         let found = match context.cached(kind, key) {
             Some(snapshot) => Some(readiness_of(kind, &snapshot)),
-            // Without the right to watch the kind there is no cache of it.
+            // Without permission to watch the kind, it is not cached.
             None => live(kind, key, context).await?,
         };
         let why = match found {
             Some(Readiness::Ready) => continue,
             Some(Readiness::Waiting(why) | Readiness::Failed(why)) => why,
-            None => "it is not there".to_owned(),
+            None => "not found".to_owned(),
         };
         waiting.push(format!("{}/{}: {why}", kind.resource().kind, key.name()));
     }
     waiting.sort();
     let (is_ready, reason, message) = match (run.succeeded, waiting.is_empty()) {
         (false, _) => (false, HAS_FAILED, "the last run failed".to_owned()),
-        (true, true) => (true, WORKLOADS_READY, "everything that was made is ready".to_owned()),
+        (true, true) => (true, WORKLOADS_READY, "all created objects are ready".to_owned()),
         (true, false) => (false, WORKLOADS_NOT_READY, named(&waiting)),
     };
     if is_said(object, is_ready, reason, &message, run.generation) {
@@ -87,7 +87,8 @@ fn named(waiting: &[String]) -> String {
     text
 }
 
-/// Whether the status says it already. A condition without a generation will have none next time either.
+/// Whether the status has the condition already. One without a generation counts: the schema would drop it
+/// again.
 fn is_said(
     object: &DynamicObject,
     is_ready: bool,
@@ -163,7 +164,7 @@ mod tests {
         let runs = Runs::default();
         let (tell, mut told) = mpsc::unbounded_channel();
         let (of, ended) = (kind.clone(), runs.clone());
-        // As the controller of the plays does it, without a play.
+        // Reports runs like the plays' controller, without a play.
         let plays = Controller::of_kind(kind.clone(), move |object: Arc<DynamicObject>, context: Context| {
             let (of, runs, tell) = (of.clone(), ended.clone(), tell.clone());
             async move {
@@ -192,7 +193,7 @@ mod tests {
                     &api.get(&name).await.unwrap(),
                     true,
                     WORKLOADS_READY,
-                    "everything that was made is ready",
+                    "all created objects are ready",
                     Some(1),
                 ) {
                     tokio::task::yield_now().await;
@@ -202,7 +203,7 @@ mod tests {
             all.push(name);
         }
         let mut heard = Vec::new();
-        // The watch brings the last object after all that was said of those before it.
+        // The watch delivers the last object only after everything about the earlier ones.
         while heard.last() != all.last() {
             heard.push(tokio::time::timeout(Duration::from_secs(30), told.recv()).await.unwrap().unwrap());
         }

@@ -1,4 +1,4 @@
-//! Reconciling one object: variables, the run, and what is said about it.
+//! Reconciles an object: prepares variables, runs the play, and reports the outcome.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -23,11 +23,11 @@ use crate::status::{self, INVALID_ANNOTATION, Status, TASK_FAILED, VARIABLE_HIDD
 use crate::variables::variables;
 use crate::watches::{Content, Watch};
 
-/// The condition's message when a run cannot even be started; operator-sdk's.
+/// operator-sdk's condition message for a run that cannot be started.
 const SETUP_FAILED: &str = "Unable to run reconciliation";
-/// Longest message of a condition.
+/// The maximum length of a condition's message.
 const LONGEST_MESSAGE: usize = 32_000;
-/// Limit on the failed tasks that become events of one run.
+/// The maximum number of events about failed tasks per run.
 const EVENTS: usize = 5;
 
 /// Runs a role or playbook for each object of a kind.
@@ -38,24 +38,24 @@ pub(crate) struct Reconciler {
     pub(crate) proxy: Arc<Proxy>,
     pub(crate) resources: Resources,
     pub(crate) metrics: Arc<Metrics>,
-    /// Resync period without annotation.
+    /// Default resync period.
     pub(crate) period: Duration,
     pub(crate) verbosity: u8,
     pub(crate) inject_owner: bool,
     pub(crate) check: bool,
-    /// Objects that plays are run for; all if it is empty.
+    /// The objects to run plays for; all if empty.
     pub(crate) only: Vec<Key>,
     pub(crate) observer: Option<Observer>,
     pub(crate) log_events: LogEvents,
     pub(crate) debug_logs: bool,
-    /// Kinds of objects that runs created, which are watched.
+    /// Kinds of created objects, which are watched.
     pub(crate) watched: Arc<Mutex<HashSet<Kind>>>,
-    /// Answers of the cluster that runs got.
+    /// Recent responses of the cluster to runs.
     pub(crate) recent: Arc<Recent>,
     pub(crate) runs: Runs,
 }
 
-/// Which of its two runs an object gets.
+/// The purpose of a run.
 #[derive(Clone, Copy)]
 enum Phase<'a> {
     Reconcile,
@@ -71,7 +71,7 @@ impl Reconciler {
         if !self.only.is_empty() && !self.only.contains(context.key()) {
             return Ok(Action::await_change());
         }
-        // Another finalizer holds it: there is nothing to bring about any more.
+        // Waits for other finalizers: there is nothing left to reconcile.
         if object.metadata.deletion_timestamp.is_some() {
             self.runs.forget(&object.uid().unwrap_or_default());
             return Ok(Action::await_change());
@@ -96,7 +96,7 @@ impl Reconciler {
         })
     }
 
-    /// Runs what the finalizer is for.
+    /// Runs the finalizer's play.
     pub(crate) async fn finalize(
         &self,
         object: Arc<DynamicObject>,
@@ -106,7 +106,7 @@ impl Reconciler {
         else {
             return Ok(Action::await_change());
         };
-        // An annotation that makes no sense must not keep an object from going.
+        // An invalid annotation must not block the deletion.
         let settings = Settings::of(&object).unwrap_or_default();
         let phase = Phase::Finalize(content, &finalizer.vars);
         let outcome = self.run(&object, &context, &settings, phase).await?;
@@ -117,7 +117,7 @@ impl Reconciler {
         })
     }
 
-    /// One run with all that is said about it. Fails if the run did.
+    /// Performs and reports one run. Fails if the run failed.
     async fn run(
         &self,
         object: &DynamicObject,
@@ -145,11 +145,11 @@ impl Reconciler {
         let is_first = last.is_none();
         let (is_known, has_succeeded) = match last {
             Some(last) => (generation.is_some() && last.generation == generation, last.succeeded),
-            // A process that has just started goes by what the one before it said.
+            // A new process relies on the status that the previous one wrote.
             None => (status.observes(generation), true),
         };
         let is_settled = is_known && has_succeeded && status.is_successful();
-        // A run that is not expected to change anything is not announced.
+        // A run that is not expected to change anything does not set `Running`.
         let is_quiet = matches!(phase, Phase::Reconcile) && is_settled;
         if !is_quiet {
             self.say(object, context, &Verdict::Running).await?;
@@ -190,7 +190,7 @@ impl Reconciler {
         }
         let completion = completion(context);
         if succeeded {
-            // What a process saw as it started may be older than the last words of the one before it.
+            // The object read at startup may be older than the last status of the previous process.
             let is_said = is_quiet && (!is_first || self.is_settled(object, context).await?);
             if !is_said || outcome.has_changed() {
                 let result = outcome.ansible_result(&completion);
@@ -217,7 +217,7 @@ impl Reconciler {
         context: &Context,
         reason: &str,
     ) -> Result<Outcome, RuntimeError> {
-        tracing::error!(object = %context.key(), reason, "a run cannot be started");
+        tracing::error!(object = %context.key(), reason, "cannot start a run");
         self.metrics.reconciled(&self.watch.config.title(), false);
         self.tell(context, || Step::Ended { failure: Some(format!("{SETUP_FAILED}: {reason}")) });
         self.say(object, context, &Verdict::Failed { message: SETUP_FAILED.into(), result: None }).await?;
@@ -278,7 +278,7 @@ impl Reconciler {
         }
     }
 
-    /// Whether the live object, if it is still there, says that its last run ended well.
+    /// Whether the live object, if it still exists, reports that its last run succeeded.
     async fn is_settled(&self, object: &DynamicObject, context: &Context) -> Result<bool, RuntimeError> {
         let Some(live) = self.api(context).get_opt(context.name()).await? else { return Ok(true) };
         Ok(Status::read(live.data.get("status")).is_settled(object.metadata.generation))
@@ -291,7 +291,7 @@ impl Reconciler {
         }
     }
 
-    /// Writes conditions, if that is wanted.
+    /// Writes conditions, if status management is enabled.
     async fn say(
         &self,
         object: &DynamicObject,
@@ -305,7 +305,7 @@ impl Reconciler {
         Ok(status::write(&api, &self.kind, object, verdict, object.metadata.generation, context).await?)
     }
 
-    /// Records an event about the object, unless nothing is to be written.
+    /// Records an event about the object, except in check mode.
     fn warn(&self, context: &Context, reason: &str, note: String) {
         if !self.check {
             context.warn(reason, note);
@@ -324,7 +324,7 @@ impl Reconciler {
             Event::Start { name, path } => {
                 self.tell(context, || Step::Task { name: task_name(name), path: path.clone() });
             }
-            // Items of loops are told with the whole.
+            // Items of a loop are included in the task's result.
             Event::Result(result) if !result.status.starts_with("item_") => {
                 let failed = matches!(result.status.as_str(), "failed" | "unreachable") && !result.ignored;
                 self.tell(context, || Step::Done {
@@ -382,7 +382,7 @@ fn log_result(result: &TaskResult, context: &Context, message: &str, everything:
     }
 }
 
-/// A task's name. Ansible puts the role before it, which is a path here.
+/// Returns a task's name without the role that Ansible prefixes, which is a path here.
 fn task_name(name: &str) -> String {
     match name.split_once(" : ") {
         Some((role, task)) if role.starts_with('/') => {
@@ -392,7 +392,7 @@ fn task_name(name: &str) -> String {
     }
 }
 
-/// The time as `ansibleResult` has it, with microseconds.
+/// Formats the time for `ansibleResult`, with microseconds.
 fn completion(context: &Context) -> String {
     context.now().strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
 }

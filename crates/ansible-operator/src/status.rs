@@ -7,27 +7,29 @@ use steersman::{Context, Kind};
 steersman_core::vocabulary! {
     /// Conditions of an object that a role or playbook runs for, with operator-sdk's names.
     pub const CONDITIONS = {
-        /// True while the operator works on the object, in a run or until the next one; `ansibleResult` counts the tasks of the last run.
+        /// True while the object is being reconciled or awaits its next run; `ansibleResult` counts the tasks
+        /// of the last run.
         pub(crate) const RUNNING = "Running";
         /// True if the last run succeeded.
         pub(crate) const SUCCESSFUL = "Successful";
         /// True if the last run failed; the message has the failed tasks.
         pub(crate) const FAILURE = "Failure";
-        /// True if the workloads that the runs made are ready; the message names those that are not. operator-sdk has no such condition.
+        /// True if all workloads created by runs are ready; the message names those that are not. Not in
+        /// operator-sdk.
         pub(crate) const READY = "Ready";
     };
 
     /// Reasons of these conditions. Those that are False may have none.
     pub const REASONS = {
-        /// `Running`: a run is under way, or ended with a failure.
+        /// `Running`: a run is in progress, or the last run failed.
         const IS_RUNNING = "Running";
         /// `Running`, `Successful`: the last run succeeded.
         const HAS_SUCCEEDED = "Successful";
         /// `Failure`, `Ready`: the last run failed.
         pub(crate) const HAS_FAILED = "Failed";
-        /// `Ready`: all workloads are.
+        /// `Ready`: all workloads are ready.
         pub(crate) const WORKLOADS_READY = "WorkloadsReady";
-        /// `Ready`: some are not.
+        /// `Ready`: some workloads are not ready.
         pub(crate) const WORKLOADS_NOT_READY = "WorkloadsNotReady";
     };
 
@@ -35,39 +37,41 @@ steersman_core::vocabulary! {
     pub const EVENTS = {
         /// Warning: a task failed; the message has its name, file, line and error.
         pub(crate) const TASK_FAILED = "TaskFailed";
-        /// Warning: an annotation of the object cannot be read. It is tried again when the annotation changes.
+        /// Warning: an annotation of the object is invalid. The object is reconciled again when the
+        /// annotation changes.
         pub(crate) const INVALID_ANNOTATION = "InvalidAnnotation";
-        /// Warning: two keys of the spec become one variable, or one has the name of a variable of the operator.
+        /// Warning: two keys of the spec map to the same variable, or a key has the name of a variable set by
+        /// the operator.
         pub(crate) const VARIABLE_HIDDEN = "VariableHidden";
     };
 }
 
-/// The field of a condition by which `kubectl wait` knows that it is about an older spec.
+/// The field of a condition by which `kubectl wait` notices that it describes an older spec.
 pub(crate) const OBSERVED_GENERATION: &str = "observedGeneration";
-/// How often a status is written again after a conflict.
+/// The number of attempts to write a status when it conflicts.
 const ATTEMPTS: usize = 8;
 
-/// What is to be said about an object.
+/// A result to report in an object's conditions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// A run starts.
+    /// A run has started.
     Running,
-    /// A run ended well.
+    /// A run succeeded.
     Succeeded { result: Option<Value> },
     /// A run, or its preparation, failed.
     Failed { message: String, result: Option<Value> },
-    /// How far the workloads are.
+    /// The readiness of the workloads.
     Ready { is_ready: bool, reason: &'static str, message: String },
 }
 
-/// Of which generation of an object something is said, and when.
+/// The generation that a condition describes, and the time.
 #[derive(Clone, Copy)]
 struct Observation<'a> {
     generation: Option<i64>,
     now: &'a str,
 }
 
-/// A status that is read, changed and written back. Fields and conditions of others stay.
+/// A status that is read, modified and written back. Fields and conditions of other writers are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Status {
     fields: Map<String, Value>,
@@ -84,7 +88,7 @@ impl Status {
         Self { fields, conditions }
     }
 
-    /// Sets the conditions that follow from a verdict on a generation of the object.
+    /// Sets the conditions for a verdict on a generation of the object.
     pub(crate) fn set(&mut self, verdict: &Verdict, generation: Option<i64>, now: &str) {
         let at = Observation { generation, now };
         match verdict {
@@ -112,12 +116,12 @@ impl Status {
         }
     }
 
-    /// Whether it says that the last run was for this generation and ended well.
+    /// Whether it reports that the last run was for this generation and succeeded.
     pub(crate) fn is_settled(&self, generation: Option<i64>) -> bool {
         self.observes(generation) && self.is_successful()
     }
 
-    /// Whether it says that the last run ended well.
+    /// Whether it reports that the last run succeeded.
     pub(crate) fn is_successful(&self) -> bool {
         let is = |kind: &str, status: &str, reason: &str| {
             self.find(kind).is_some_and(|one| one["status"] == status && one["reason"] == reason)
@@ -127,8 +131,8 @@ impl Status {
             && is(FAILURE, "False", "")
     }
 
-    /// Whether the last run that it tells of was for this generation. It does not say so where the definition's schema drops the
-    /// field, or operator-sdk wrote it.
+    /// Whether the last reported run was for this generation. False if the definition's schema drops the field, or operator-sdk
+    /// wrote the status.
     pub(crate) fn observes(&self, generation: Option<i64>) -> bool {
         let observed = self.find(RUNNING).and_then(|running| running[OBSERVED_GENERATION].as_i64());
         observed.is_some() && observed == generation
@@ -175,8 +179,8 @@ impl Status {
     }
 }
 
-/// Writes a verdict on a generation into the live status of an object, with what the play and others wrote there meanwhile. An
-/// object that is gone, or was made anew, is left alone.
+/// Writes a verdict on a generation into an object's live status, keeping what others wrote there. An object that was deleted or
+/// recreated is left alone.
 pub(crate) async fn write(
     api: &Api<DynamicObject>,
     kind: &Kind,
@@ -204,17 +208,17 @@ pub(crate) async fn write(
         attempts += 1;
         match written {
             Ok(written) => {
-                // The next run is to know what this one said. What is said beside the runs is left to the watch, which knows what was
-                // before: as another controller's own write it would come to that of the runs like a new object.
+                // The next run has to see this run's status. A status written outside of runs is left to the watch, which knows
+                // the previous version: the runs' controller would treat another controller's own write like a new object.
                 let is_of_run = !matches!(verdict, Verdict::Ready { .. });
                 if is_of_run && let Err(error) = context.observe_dynamic(kind, &written) {
-                    tracing::debug!(%error, "an answer was not understood");
+                    tracing::debug!(%error, "cannot parse a response");
                 }
                 return Ok(());
             }
             Err(kube::Error::Api(status)) if status.code == 409 && attempts < ATTEMPTS => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                // A kind without the subresource keeps its status in the object.
+                // A kind without the status subresource has its status in the object.
                 return match api.replace(name, &PostParams::default(), &live).await {
                     Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
                     other => other.map(|_| ()),
@@ -225,7 +229,7 @@ pub(crate) async fn write(
     }
 }
 
-/// The current time as conditions have it.
+/// Returns the current time in the format of conditions.
 pub(crate) fn now(context: &Context) -> String {
     let seconds = context.now().as_second();
     jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()

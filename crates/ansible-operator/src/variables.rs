@@ -1,22 +1,22 @@
-//! The extra variables of a run, made of the object and watches.yaml.
+//! The extra variables of a run, built from the object and watches.yaml.
 
 use serde_json::{Map, Value, json};
 
 use crate::snake_case::snake_case;
 use crate::watches::WatchConfig;
 
-/// The key under which Ansible's JSON reader finds a string that is never a template.
+/// The key by which Ansible's JSON decoder recognizes a string that must not be templated.
 const UNSAFE: &str = "__ansible_unsafe";
 
-/// The variables of a run, and what is odd about them, a sentence each.
+/// The variables of a run, and warnings about them, one sentence each.
 #[derive(Debug)]
 pub(crate) struct Variables {
     pub(crate) values: Map<String, Value>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// The extra variables for an object, later ones over earlier ones: the spec's keys, `ansible_operator_meta`, the whole
-/// object, its spec, those of watches.yaml, and those of the finalizer if this is its run.
+/// Returns the extra variables for an object. In order of increasing precedence: the spec's keys,
+/// `ansible_operator_meta`, the whole object, its spec, those of watches.yaml, and those of the finalizer in its run.
 pub(crate) fn variables(
     config: &WatchConfig,
     object: &Value,
@@ -34,7 +34,8 @@ pub(crate) fn variables(
             (key.clone(), value.clone())
         };
         if let Some(Value::String(other)) = origins.insert(name.clone(), json!(key)) {
-            warnings.push(format!("spec.{other} and spec.{key} are both the variable {name}: the last wins"));
+            warnings
+                .push(format!("spec.{other} and spec.{key} both set the variable {name}: the last one wins"));
         }
         values.insert(name, shield(value));
     }
@@ -70,7 +71,7 @@ fn in_snake_case(value: Value) -> Value {
     }
 }
 
-/// Marks every string so that Ansible reads no template in it.
+/// Marks every string so that Ansible does not evaluate templates in it.
 fn marked_unsafe(value: Value) -> Value {
     match value {
         Value::String(text) => json!({ UNSAFE: text }),
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(
             made.warnings,
             [
-                "spec.maxSize and spec.max_size are both the variable max_size: the last wins",
+                "spec.maxSize and spec.max_size both set the variable max_size: the last one wins",
                 "spec.ansible_operator_meta has no effect: the operator sets the variable ansible_operator_meta",
                 "spec.size has no effect: the operator sets the variable size",
             ]

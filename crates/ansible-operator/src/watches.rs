@@ -1,4 +1,4 @@
-//! watches.yaml: which kinds are watched, and which role or playbook runs for each of their objects.
+//! watches.yaml: the watched kinds, and the role or playbook that runs for each of their objects.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,74 +15,76 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WatchConfig {
-    /// The API group of the watched kind. Empty for the core group.
+    /// API group of the watched kind; empty for the core group.
     pub group: String,
-    /// Its version.
+    /// API version of the watched kind.
     pub version: String,
-    /// The kind.
+    /// Kind of the objects.
     pub kind: String,
-    /// The playbook: absolute, or relative to the working directory or that of watches.yaml.
+    /// Path of the playbook: absolute, or relative to the working directory or the directory of watches.yaml.
     pub playbook: String,
-    /// The role: absolute, `namespace.collection.role`, or a name in the roles path.
+    /// Role: an absolute path, `namespace.collection.role`, or a name in the roles path.
     pub role: String,
-    /// Extra variables, which win over all that come from the object. None by default.
+    /// Extra variables, which override all variables from the object. Default: none.
     pub vars: Map<String, Value>,
-    /// How many runs' artifacts are kept. Accepted for operator-sdk's sake: runs leave none behind here.
+    /// Maximum number of runs whose artifacts are kept. Accepted for compatibility with operator-sdk; runs
+    /// keep no artifacts.
     pub max_runner_artifacts: Option<i64>,
-    /// Resync period of each object. What the program's flag says by default, and for zero.
+    /// Interval of periodic reconciles for each object. Default, also for zero: `--reconcile-period`.
     #[serde(deserialize_with = "deserialize_duration")]
     #[schemars(with = "Option<String>")]
     pub reconcile_period: Option<Duration>,
-    /// Whether the operator writes conditions. True by default.
+    /// Whether the operator writes conditions. Default: true.
     #[serde(default = "yes")]
     pub manage_status: bool,
-    /// Whether objects that a run creates are watched. True by default.
+    /// Whether to watch the objects that a run creates. Default: true.
     #[serde(default = "yes")]
     pub watch_dependent_resources: bool,
-    /// Whether keys of the spec become snake case. True by default.
+    /// Whether to convert keys of the spec to snake case. Default: true.
     #[serde(default = "yes")]
     pub snake_case_parameters: bool,
-    /// Whether cluster-scoped objects that a run creates are watched, too. False by default.
+    /// Whether to also watch the cluster-scoped objects that a run creates. Default: false.
     pub watch_cluster_scoped_resources: bool,
-    /// Whether a change of annotations brings a run. False by default.
+    /// Whether a change of annotations triggers a run. Default: false.
     pub watch_annotations_changes: bool,
-    /// Whether strings of the object are kept from being read as templates. False by default, as in operator-sdk.
+    /// Whether to mark strings of the object as unsafe, so they are not evaluated as templates. Default:
+    /// false, as in operator-sdk.
     pub mark_unsafe: bool,
-    /// Which objects are watched. All by default.
+    /// Label selector of the objects to watch. Default: all objects.
     pub selector: Option<LabelSelector>,
-    /// Kinds that are not watched when a run creates them. None by default.
+    /// Kinds that are not watched when a run creates them. Default: none.
     pub blacklist: Vec<GroupVersionKind>,
-    /// What runs before an object is deleted. Nothing by default.
+    /// Finalizer: role or playbook to run before an object is deleted. Default: none.
     pub finalizer: Option<FinalizerConfig>,
 }
 
-/// A kind.
+/// Group, version and kind of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct GroupVersionKind {
-    /// The API group; empty for the core group.
+    /// API group; empty for the core group.
     pub group: String,
-    /// The version.
+    /// API version.
     pub version: String,
-    /// The kind.
+    /// Kind of the objects.
     pub kind: String,
 }
 
-/// What runs before an object is deleted.
+/// Role or playbook to run before an object is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FinalizerConfig {
-    /// The finalizer's name on the object.
+    /// Name of the finalizer.
     pub name: String,
-    /// A playbook, as above. The watch's own by default.
+    /// Path of a playbook, as above. Default: the playbook of the watch.
     pub playbook: String,
-    /// A role, as above. The watch's own by default.
+    /// Role, as above. Default: the role of the watch.
     pub role: String,
-    /// Extra variables of this run, which win over all others. None by default.
+    /// Extra variables of this run, which override all others. Default: none.
     pub vars: Map<String, Value>,
 }
 
-/// What is run: found on disk when watches.yaml is read.
+/// The role or playbook to run, resolved when watches.yaml is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A playbook's file.
@@ -93,23 +95,23 @@ pub enum Content {
     CollectionRole(String),
 }
 
-/// A watches.yaml that was read.
+/// A parsed watches.yaml.
 #[derive(Clone, Debug)]
 pub struct Watches {
     /// The entries, in the order of the file.
     pub entries: Vec<Watch>,
-    /// What is odd about the file, a line each.
+    /// Warnings about the file, one per line.
     pub warnings: Vec<String>,
 }
 
-/// An entry of watches.yaml whose role or playbook was found.
+/// An entry of watches.yaml with its role or playbook resolved.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// The entry.
     pub config: WatchConfig,
-    /// What runs for an object.
+    /// The content that runs for an object.
     pub content: Content,
-    /// What runs before an object is deleted, if there is a finalizer.
+    /// The content that runs before an object is deleted, if there is a finalizer.
     pub final_content: Option<Content>,
 }
 
@@ -139,32 +141,32 @@ const FIELDS: &[&str] = &[
 const FINALIZER_FIELDS: &[&str] = &["name", "playbook", "role", "vars"];
 
 impl WatchConfig {
-    /// JSON schema of an entry, with the descriptions of its fields.
+    /// Returns the JSON schema of an entry, with the descriptions of its fields.
     #[must_use]
     pub fn schema() -> Value {
         schemars::schema_for!(Self).to_value()
     }
 
-    /// Group and version.
+    /// Returns group and version.
     #[must_use]
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
     }
 
-    /// As in `cache.example.com/v1alpha1, Kind=Memcached`.
+    /// Returns a title such as `cache.example.com/v1alpha1, Kind=Memcached`.
     #[must_use]
     pub fn title(&self) -> String {
         format!("{}, Kind={}", self.api_version(), self.kind)
     }
 
-    /// The part of environment variables' names that is about this kind, as in `MEMCACHED_CACHE_EXAMPLE_COM`.
+    /// Returns the suffix of environment variables about this kind, such as `MEMCACHED_CACHE_EXAMPLE_COM`.
     pub(crate) fn environment_suffix(&self) -> String {
         format!("{}_{}", self.kind, self.group.replace('.', "_")).to_uppercase()
     }
 }
 
 impl Watches {
-    /// Reads a watches.yaml, expands variables of the environment, and finds its roles and playbooks.
+    /// Reads a watches.yaml, expands environment variables, and resolves its roles and playbooks.
     ///
     /// # Errors
     /// Fails with every problem of the file, each with its line.
@@ -250,7 +252,7 @@ impl Watches {
         }
     }
 
-    /// The directories in which roles of the file are.
+    /// Returns the directories that contain the file's roles.
     pub(crate) fn role_directories(&self) -> Vec<PathBuf> {
         let contents =
             self.entries.iter().flat_map(|watch| [Some(&watch.content), watch.final_content.as_ref()]);
@@ -288,7 +290,7 @@ impl WatchConfig {
     }
 }
 
-/// Where roles and playbooks are looked for.
+/// The search path for roles and playbooks.
 struct Search<'a> {
     directory: &'a Path,
     roles_path: &'a [PathBuf],
@@ -297,7 +299,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn find(&self, playbook: &str, role: &str) -> std::result::Result<Content, String> {
         match (playbook, role) {
-            ("", "") => Err("one of playbook and role is needed".to_owned()),
+            ("", "") => Err("either playbook or role is required".to_owned()),
             (playbook, "") => self.playbook(playbook),
             ("", role) => self.role(role),
             _ => Err("only one of playbook and role may be given".to_owned()),
@@ -322,7 +324,7 @@ impl Search<'_> {
         if let Some(found) = first(&tried, Path::is_dir) {
             return Ok(Content::Role(found));
         }
-        // Collections are searched by Ansible, which knows where they are.
+        // Ansible searches collections itself, as it knows their paths.
         let parts: Vec<&str> = name.split('.').collect();
         if parts.len() == 3 && parts.iter().all(|part| !part.is_empty() && !part.contains('/')) {
             return Ok(Content::CollectionRole(name.to_owned()));
@@ -342,7 +344,7 @@ fn missing(what: &str, name: &str, tried: &[PathBuf]) -> String {
     format!("{what} {name:?} was not found: tried {}", tried.join(", "))
 }
 
-/// Expands `$NAME` and `${NAME}`. What is not set becomes `${NAME}`, and is returned with its line.
+/// Expands `$NAME` and `${NAME}`. An unset variable becomes `${NAME}`, and is returned with its line.
 fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> (String, Vec<(usize, String)>) {
     let mut unset = Vec::new();
     let mut expanded = String::with_capacity(text.len());
@@ -381,7 +383,7 @@ fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> (String, Vec
     (expanded, unset)
 }
 
-/// The lines on which the entries of a list at the top of a document begin.
+/// Returns the lines at which the entries of a top-level list begin.
 fn entry_lines(text: &str) -> Vec<usize> {
     let dash = |line: &str| {
         let rest = line.trim_start_matches(' ');
@@ -392,7 +394,7 @@ fn entry_lines(text: &str) -> Vec<usize> {
     lines.filter(|(_, line)| dash(line) == Some(indent)).map(|(index, _)| index + 1).collect()
 }
 
-/// The line of a key within an entry, or that of the entry.
+/// Returns the line of a key within an entry, or else the entry's first line.
 fn key_line(text: &str, start: usize, end: usize, key: &str) -> usize {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     let within = lines.filter(|(line, _)| (start..end).contains(line));
@@ -430,7 +432,7 @@ fn nearest<'a>(key: &str, fields: &[&'a str]) -> Option<&'a str> {
     (distance <= key.len().div_ceil(3)).then_some(field)
 }
 
-/// The edit distance of two short words.
+/// Computes the edit distance of two short words.
 fn distance(one: &str, two: &str) -> usize {
     let two: Vec<char> = two.chars().collect();
     let mut row: Vec<usize> = (0..=two.len()).collect();

@@ -1,4 +1,4 @@
-//! Resource quotas: the objects and amounts that they count.
+//! Resource quotas: which objects they count, and the usage of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{object, schema::Quantity};
 
-/// Core kinds that quotas also name without `count/`.
+/// Core resources that can also be limited without the prefix `count/`.
 const PLAIN: [&str; 7] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -17,14 +17,14 @@ const PLAIN: [&str; 7] = [
     "services",
 ];
 const CLASS: &str = ".storageclass.storage.k8s.io/";
-/// The amounts that every container of a pod must name if a quota limits them.
+/// Compute resources that every container must specify if a quota limits them.
 const COMPUTE: [&str; 6] =
     ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 
-/// Amounts by name.
+/// A `ResourceList`: quantities by resource name.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// A quota, as far as counting goes.
+/// The limits and scopes of a `ResourceQuota`.
 #[derive(Debug, Clone)]
 pub struct Quota {
     hard: Amounts,
@@ -39,7 +39,7 @@ struct Scope {
 }
 
 impl Quota {
-    /// Reads the `spec` of a `ResourceQuota`.
+    /// Parses the `spec` of a `ResourceQuota`.
     #[must_use]
     pub fn read(quota: &Value) -> Self {
         let hard = quota["spec"]["hard"].as_object().into_iter().flatten();
@@ -59,13 +59,14 @@ impl Quota {
         Self { hard, scopes: plain.chain(selected).collect() }
     }
 
-    /// The limits.
+    /// Returns the limits: `spec.hard`.
     #[must_use]
     pub fn hard(&self) -> &BTreeMap<String, Quantity> {
         &self.hard
     }
 
-    /// The resources whose objects count, such as `pods` or `deployments.apps`, and whether their number alone does.
+    /// Returns the resources that the quota covers, such as `pods` or `deployments.apps`. The value tells whether usage
+    /// depends on the number of objects alone, not on their content.
     #[must_use]
     pub fn resources(&self) -> BTreeMap<String, bool> {
         let mut resources: BTreeMap<String, bool> = BTreeMap::new();
@@ -77,7 +78,7 @@ impl Quota {
         resources
     }
 
-    /// The usage of an object of `resource`, as far as it is limited.
+    /// Returns the usage of an object of `resource`, for the amounts that the quota limits.
     #[must_use]
     pub fn usage(&self, resource: &str, object: &Value) -> BTreeMap<String, Quantity> {
         let mut used = Amounts::new();
@@ -96,8 +97,8 @@ impl Quota {
         used
     }
 
-    /// Limited amounts that a pod has to specify and does not, as the error lists them.
-    pub fn unsaid(&self, pod: &Value) -> Option<String> {
+    /// Returns the limited compute resources that a pod fails to specify, formatted for the error.
+    pub fn unspecified(&self, pod: &Value) -> Option<String> {
         if !self.scopes.iter().all(|scope| scope.covers("pods", pod)) {
             return None;
         }
@@ -121,7 +122,7 @@ impl Quota {
     }
 }
 
-/// Adds amounts up.
+/// Adds `more` to `total`.
 pub fn add(total: &mut Amounts, more: Amounts) {
     for (name, amount) in more {
         let sum = total.entry(name).or_insert(Quantity::ZERO);
@@ -129,13 +130,13 @@ pub fn add(total: &mut Amounts, more: Amounts) {
     }
 }
 
-/// The resource that a limit is about, and whether it is about the number of objects.
+/// Returns the resource that a limit applies to, and whether it limits the number of objects.
 fn counted(name: &str) -> (&str, bool) {
     if let Some(resource) = name.strip_prefix("count/") {
         return (resource, true);
     }
     if let Some(plain) = PLAIN.iter().find(|plain| **plain == name) {
-        // Pods that have ended no longer count.
+        // Terminated pods do not count, so usage depends on the status.
         return (plain, name != "pods");
     }
     if name.starts_with("services.") {
@@ -244,7 +245,7 @@ impl Scope {
     }
 }
 
-/// Whether no container of the pod asks for anything.
+/// Whether no container has a request or limit for CPU or memory (QoS class BestEffort).
 fn is_best_effort(pod: &Value) -> bool {
     containers(pod, "containers").chain(containers(pod, "initContainers")).all(|container| {
         ["requests", "limits"].iter().all(|list| {
@@ -293,7 +294,7 @@ mod tests {
             shown(&quota.usage("pods", &pod)),
             "count/pods=1,cpu=1,limits.cpu=0,pods=1,requests.memory=64Mi"
         );
-        assert_eq!(quota.unsaid(&pod).unwrap(), "limits.cpu for: c");
+        assert_eq!(quota.unspecified(&pod).unwrap(), "limits.cpu for: c");
         pod["status"]["phase"] = "Succeeded".into();
         assert_eq!(
             shown(&quota.usage("pods", &pod)),

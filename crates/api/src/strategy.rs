@@ -1,4 +1,4 @@
-//! The seam between the generic pipeline and the behaviour of a kind.
+//! The interface between the generic request pipeline and the behaviour of a kind.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -22,50 +22,50 @@ use crate::{
     user::User,
 };
 
-/// The request that a hook runs in.
+/// Context of the request that calls a hook.
 #[derive(Clone, Copy)]
 pub struct Hook<'a> {
     /// Time and randomness.
     pub environment: &'a dyn Environment,
     /// Cluster IPs and node ports.
     pub allocators: &'a Allocators,
-    /// The user of the request.
+    /// User who makes the request.
     pub user: &'a User,
-    /// The version that the client speaks.
+    /// API version of the request.
     pub version: &'a str,
-    /// The subresource written, if any.
+    /// Subresource that is written, if any.
     pub subresource: Option<&'a str>,
-    /// Whether the request is a dry run, so that nothing may be allocated.
+    /// Whether the request is a dry run, which must not allocate anything.
     pub dry_run: bool,
-    /// Places of lists and maps that were sent empty.
+    /// Paths of lists and maps that were sent empty.
     pub emptied: &'a [String],
 }
 
-/// Paths to the fields that a `Scale` reads and writes.
+/// Paths to the fields of the `scale` subresource.
 #[derive(Debug)]
 pub struct ScalePaths {
-    /// Path to the wanted number of replicas.
+    /// Path to the desired number of replicas.
     pub replicas: Vec<String>,
-    /// Path to the present number of replicas.
+    /// Path to the observed number of replicas.
     pub status: Vec<String>,
-    /// Path to the label selector of the replicas, as text.
+    /// Path to the replicas' label selector, in string form.
     pub selector: Vec<String>,
 }
 
 impl ScalePaths {
-    /// Takes dotted paths; one that is empty leads nowhere.
+    /// Creates paths from dotted ones. An empty path matches no field.
     pub fn new(replicas: &str, status: &str, selector: &str) -> Self {
         let split = |path: &str| path.trim_start_matches('.').split('.').map(str::to_owned).collect();
         Self { replicas: split(replicas), status: split(status), selector: split(selector) }
     }
 }
 
-/// Rewrites objects from one version into another outside of the server, as a conversion webhook does.
+/// Converts objects between versions outside of the server, as a conversion webhook does.
 pub trait Converter: Send + Sync {
-    /// Rewrites objects into version `to`, and says of each whether that changed it.
+    /// Converts objects to version `to`. The flag of each tells whether it was changed.
     ///
     /// # Errors
-    /// Why that did not work, in the real server's words.
+    /// If the conversion fails, with kube-apiserver's error message.
     fn convert<'a>(
         &'a self,
         objects: Vec<Value>,
@@ -74,16 +74,16 @@ pub trait Converter: Send + Sync {
 }
 
 /// The behaviour of one kind. Built-in kinds and custom resources differ only behind this trait.
-///
-/// Objects are passed in the version in which the kind's rules speak: that of the client for custom resources, the stored one for
-/// built-in kinds, except to [`Strategy::default`] and [`Strategy::schema`], which belong to the version that the client speaks.
-/// The methods come in the order in which the pipeline calls them.
+/// Objects are passed in the request's version for custom resources and in the storage version for built-in kinds.
+/// [`Strategy::default`] and [`Strategy::schema`] always use the request's version. Methods are listed in the order in
+/// which the pipeline calls them.
 pub trait Strategy: Send + Sync {
-    /// The type of an object in `version`, for decoding, patching and applying; `None` accepts anything.
+    /// Returns the schema of `version`, for decoding, patching and applying. `None` accepts any object.
     fn schema(&self, version: &str) -> Option<Arc<Schema>>;
 
-    /// Does to an object of `version` what its decoder does: types are checked, and what is empty or not known is dropped.
-    /// The error is the decoder's.
+    /// Decodes an object of `version`: validates types, and drops empty and unknown fields.
+    ///
+    /// Fails with the decoder's error message. Default: decodes by [`Strategy::schema`].
     fn decode(&self, version: &str, object: &mut Value, decoder: Decoder) -> Result<Decoded, String> {
         match self.schema(version) {
             Some(schema) => schema.decode(object, decoder),
@@ -91,33 +91,33 @@ pub trait Strategy: Send + Sync {
         }
     }
 
-    /// The type of a stored object; differs from [`Strategy::schema`] where two groups share a storage.
+    /// Returns the schema of stored objects. Differs from [`Strategy::schema`] if two groups share their storage.
     fn stored_schema(&self, version: &str) -> Option<Arc<Schema>> {
         self.schema(version)
     }
 
-    /// The OpenAPI document of `version`, where it comes from the object's own definition.
+    /// Returns the OpenAPI document of `version`, if the kind's definition provides it. Default: none.
     fn openapi(&self, _version: &str) -> Option<Value> {
         None
     }
 
-    /// Paths to the fields of a `Scale` in `version`, where they are not the usual ones.
+    /// Returns the paths of the `scale` subresource in `version`. Default: `None`, the paths of built-in kinds.
     fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {
         None
     }
 
-    /// The types by which fields of `version` are owned; `None` if the version is not served.
+    /// Returns the types for server-side apply in `version`; `None` if the version is not served.
     fn types(&self, version: &str) -> Option<(&Types, TypeId)>;
 
-    /// Paths to the fields that a write through `subresource` (empty for none) can't change.
+    /// Returns paths to the fields that a write through `subresource` (empty for none) can't change.
     fn reset_fields(&self, subresource: &str) -> &'static [&'static [&'static str]];
 
-    /// The rest of a strategic merge patch once it has been applied, for messages that quote it.
+    /// Returns what kube-apiserver leaves of an applied strategic merge patch, for errors that quote it.
     fn strategic_remains(&self, _version: &str, _object: &Value, patch: &Value) -> Value {
         patch.clone()
     }
 
-    /// Applies a strategic merge patch; `None` where the kind has none.
+    /// Applies a strategic merge patch; `None` if the kind does not support it.
     fn strategic(
         &self,
         version: &str,
@@ -125,24 +125,25 @@ pub trait Strategy: Send + Sync {
         patch: &Value,
     ) -> Option<Result<Value, StrategicError>>;
 
-    /// Whether decoding is typed: JSON of the wrong type is refused and unknown fields are dropped by the decoder.
+    /// Whether decoding is typed: the decoder rejects JSON of the wrong type and drops unknown fields.
     fn typed(&self) -> bool;
 
-    /// Fills in defaults of an object in `version`.
+    /// Sets defaults of an object in `version`.
     fn default(&self, version: &str, object: &mut Value);
 
-    /// Whether what was stored at `revision` came before the kind took its present form, and has to be refreshed when it is read.
+    /// Whether an object stored at `revision` predates the current definition. It is then refreshed when read. Default:
+    /// no.
     fn outdates(&self, _revision: u64) -> bool {
         false
     }
 
-    /// Brings an outdated object into the present form of the version in which it was stored.
+    /// Brings an outdated object in line with the current definition, in its storage version.
     fn refresh(&self, _object: &mut Value) {}
 
-    /// Rewrites an object from one served version into another. `from` and `to` are versions of the same group.
+    /// Converts an object between served versions of a group.
     fn convert(&self, object: Value, from: &str, to: &str) -> ApiResult<Value>;
 
-    /// The converter that is used in place of [`Strategy::convert`]. Default: none.
+    /// Returns the converter to use instead of [`Strategy::convert`]. Default: none.
     fn converter(&self) -> Option<&dyn Converter> {
         None
     }
@@ -150,89 +151,90 @@ pub trait Strategy: Send + Sync {
     /// Prunes and defaults an object that a [`Converter`] returned.
     fn coerce(&self, _object: &mut Value) {}
 
-    /// Drops what a client may not say and prepares a new object.
+    /// Prepares a new object, and clears fields that clients can't set on create.
     fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()>;
 
-    /// Drops what a client may not change and prepares a new version of `old`.
+    /// Prepares an update of `old`, and resets fields that clients can't change.
     fn prepare_update(&self, hook: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()>;
 
-    /// Validates a new object, names and metadata aside.
+    /// Validates a new object, except for names and metadata.
     fn validate_create(&self, hook: Hook<'_>, object: &Value) -> Vec<FieldError>;
 
-    /// Validates a new version of `old`, metadata aside.
+    /// Validates an update of `old`, except for metadata.
     fn validate_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Vec<FieldError>;
 
-    /// The same, with what is wrong and was wrong before, so that it is worth a warning only.
+    /// Like [`Strategy::validate_update`], with tolerated errors: those that `old` has as well, reported as warnings
+    /// (ratcheting).
     fn judge_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Judged {
         Judged { errors: self.validate_update(hook, object, old), tolerated: Vec::new() }
     }
 
-    /// The warning that clients get whenever they use the kind: that it is deprecated.
+    /// Returns the deprecation warning sent with every response. Default: none.
     fn deprecation(&self, _version: &str) -> Option<&str> {
         None
     }
 
-    /// Whether finalizers without a domain must be known ones.
+    /// Whether finalizers without a domain must be standard ones. Default: no.
     fn checks_finalizers(&self) -> bool {
         false
     }
 
-    /// Whether the first update of an object is a change, though it changes nothing that can be seen.
-    fn settles_late(&self, _object: &Value) -> bool {
+    /// Whether the first update of an object is stored even if it changes no visible field. Default: no.
+    fn stores_first_update(&self, _object: &Value) -> bool {
         false
     }
 
-    /// Warnings about a new object, or about a new version of `old`.
+    /// Returns warnings about a new object, or about an update of `old`. Default: none.
     fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Takes what a stored object holds, such as addresses, when the store is restored.
+    /// Re-allocates what a stored object holds, such as cluster IPs, on restore or rollback of the store.
     fn claim(&self, _allocators: &Allocators, _object: &Value) {}
 
-    /// Gives back what [`Strategy::prepare_create`] took, once the object is gone or was not stored after all.
+    /// Releases what [`Strategy::prepare_create`] allocated, after a deletion or failed creation.
     fn release(&self, allocators: &Allocators, object: &Value);
 
-    /// Which rule names follow.
+    /// Returns the validation rule for names.
     fn name_rule(&self) -> NameRule;
 
-    /// Whether `metadata.generation` counts changes.
+    /// Whether objects have a `metadata.generation`.
     fn has_generation(&self) -> bool;
 
-    /// Whether a change of `old` into `object` counts as a new generation.
+    /// Whether the update of `old` to `object` increments the generation.
     fn is_new_generation(&self, object: &Value, old: &Value) -> bool;
 
-    /// Drops what the schema of a custom resource does not know.
+    /// Prunes fields that a custom resource's schema does not specify. Default: nothing.
     fn prune(&self, _version: &str, _object: &mut Value) {}
 
-    /// Whether a list or a map of the spec that is sent empty counts as a change.
+    /// Whether sending an empty list or map in the spec counts as a change. Default: no.
     fn notices_empty(&self) -> bool {
         false
     }
 
-    /// Whether an update may leave the resourceVersion out.
+    /// Whether updates may omit the resourceVersion.
     fn allows_unconditional_update(&self) -> bool;
 
-    /// Whether an update of an absent object creates it.
+    /// Whether an update of a missing object creates it.
     fn allows_create_on_update(&self) -> bool;
 
-    /// Seconds of grace for a deletion: `asked` is the client's wish. `None` deletes at once.
+    /// Returns the grace period of a deletion in seconds, given the requested one. `None` deletes immediately.
     fn grace_seconds(&self, object: &Value, asked: Option<i64>) -> Option<i64>;
 
-    /// The fields besides name and namespace that field selectors can use, with their values.
+    /// Returns an object's selectable fields with their values, except for name and namespace.
     fn selectable(&self, object: &Value) -> Vec<(Cow<'static, str>, String)>;
 
-    /// The names of those fields in field selectors.
+    /// Returns the names of selectable fields in `version`, except for name and namespace.
     fn selectable_names(&self, version: &str) -> Vec<String>;
 
-    /// The name of such a field in [`Strategy::selectable`], where it is another one.
+    /// Returns a selectable field's name in [`Strategy::selectable`], if it differs.
     fn selected_as(&self, _name: &str) -> Option<&'static str> {
         None
     }
 
-    /// The printed columns of `version`.
+    /// Returns the printer columns of `version`.
     fn columns(&self, version: &str) -> Vec<Column>;
 
-    /// The cells of one object, one per column.
+    /// Returns the cells of an object, one per column.
     fn cells(&self, version: &str, object: &Value, now: Timestamp) -> Vec<Cell>;
 }

@@ -1,5 +1,5 @@
-//! Server-side apply and the record of who manages which field: the adapter between this server's resources and
-//! `steersman-patch`, which does the work.
+//! Server-side apply and `managedFields`.
+//! Adapts this server's resources to `steersman-patch`, which implements them.
 
 use std::{
     borrow::Cow,
@@ -20,23 +20,23 @@ use crate::{
     convert,
 };
 
-/// A resource as the patch room sees it.
+/// A resource as `steersman-patch` sees it.
 struct Described<'a> {
     resource: &'a Resource,
     subresource: &'a str,
     api_version: String,
     reset: Option<FieldSet<'static>>,
-    /// Places of lists and maps that were applied empty.
+    /// Paths of lists and maps that were applied empty.
     emptied: Mutex<Vec<String>>,
     conversions: Mutex<Conversions>,
 }
 
-/// Objects in other versions, as far as a webhook has converted them.
+/// Results of webhook conversions to other versions.
 #[derive(Default)]
 struct Conversions {
-    /// An object, a version, and the object in that version.
+    /// Finished conversions: object, target version and result.
     known: Vec<(Value, String, Value)>,
-    /// What is not known yet.
+    /// Conversions still needed.
     wanted: Vec<(Value, String)>,
 }
 
@@ -69,8 +69,8 @@ impl<'a> Described<'a> {
         self.conversions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a run gives once everything has been rewritten that it looks at in another version. It runs again whenever it finds
-    /// something that has not been: who rewrites objects is outside, and the run itself can't wait for them.
+    /// Reruns `run` until every conversion it needs is available, and returns its result.
+    /// Conversion webhooks are asynchronous, and the run itself cannot wait for them.
     async fn complete<T>(&self, mut run: impl FnMut() -> T) -> ApiResult<T> {
         for _ in 0..ROUNDS {
             let result = run();
@@ -83,11 +83,11 @@ impl<'a> Described<'a> {
                 self.conversions().known.push((object, api_version, converted));
             }
         }
-        Err(ApiError::internal("the versions of this object do not settle"))
+        Err(ApiError::internal("too many conversions between versions of this object"))
     }
 }
 
-/// Each round of a run knows of more conversions than the one before: there are a few per version.
+/// Maximum number of rounds. Each round adds conversions, and there are a few per version.
 const ROUNDS: usize = 64;
 
 impl apply::Resource for Described<'_> {
@@ -97,7 +97,7 @@ impl apply::Resource for Described<'_> {
 
     fn typed(&self, api_version: &str) -> Option<(&Types, TypeId)> {
         let (group, version) = split_api_version(api_version);
-        // Events of both groups are one kind; each group's fields are described by the resource of that group.
+        // Events exist in two groups; each group's fields are described by the resource of that group.
         if group != self.resource.group {
             return None;
         }
@@ -118,7 +118,7 @@ impl apply::Resource for Described<'_> {
             return self.conversions().look_up(object, api_version).map(Cow::Owned);
         }
         if self.resource.custom {
-            // Without a webhook a version is nothing but a name, and fields that it does not know stay.
+            // Without a conversion webhook, only `apiVersion` changes and unknown fields stay.
             let mut object = object.clone();
             steersman_api::object::ensure(&mut object).insert("apiVersion".into(), api_version.into());
             return Some(Cow::Owned(object));
@@ -152,7 +152,8 @@ impl apply::Resource for Described<'_> {
     }
 }
 
-/// Records in `object` that the caller changed `old` into it, by any way but apply. Both are in the version of the request.
+/// Updates the `managedFields` of `object` after a change of `old` other than apply.
+/// Both are in the version of the request.
 pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value, emptied: &[String]) {
     if call.resource.strategy.converter().is_none() {
         return track_now(call, old, object, emptied);
@@ -166,12 +167,12 @@ pub(crate) async fn track(call: &Call, old: Option<&Value>, object: &mut Value, 
     });
     match tracked.await {
         Ok(tracked) => *object = tracked,
-        // A record that can't be kept is dropped rather than the request refused.
+        // `managedFields` that cannot be updated are dropped instead of failing the request.
         Err(_) => drop(steersman_api::object::metadata(object).remove("managedFields")),
     }
 }
 
-/// The same for an object that no webhook converts.
+/// Updates `managedFields` of an object that needs no conversion webhook.
 pub(crate) fn track_now(call: &Call, old: Option<&Value>, object: &mut Value, emptied: &[String]) {
     track_by(&Described::new(call), call, old, object, emptied);
 }
@@ -183,7 +184,7 @@ fn track_by(
     object: &mut Value,
     emptied: &[String],
 ) {
-    // A client clears the record with an empty list, which decoding leaves out.
+    // A client resets `managedFields` with an empty list, which decoding drops.
     if emptied.iter().any(|place| place == "metadata.managedFields[]") {
         steersman_api::object::metadata(object).insert("managedFields".into(), json!([]));
     }
@@ -192,7 +193,7 @@ fn track_by(
     apply::update(resource, old.unwrap_or_else(|| call.resource.empty_object()), object, request);
 }
 
-/// A kind without a resource of its own, which is written by way of a subresource.
+/// A kind without its own resource, written through a subresource.
 pub(crate) struct Detached<'a> {
     described: Described<'a>,
     api_version: &'a str,
@@ -237,12 +238,12 @@ impl apply::Resource for Detached<'_> {
 }
 
 impl<'a> Detached<'a> {
-    /// The kind behind the subresource of a call, by the name of its type.
+    /// Creates the adapter for the kind of a call's subresource, by the name of its type.
     pub(crate) fn new(call: &'a Call, api_version: &'a str, type_name: &'a str) -> Self {
         Self { described: Described::new(call), api_version, type_name }
     }
 
-    /// Records in a new object, which is answered and not stored, that the caller wrote it.
+    /// Sets `managedFields` in a new object that is returned but not stored.
     pub(crate) fn track_new(&self, call: &Call, object: Value) -> Value {
         let nothing = apply::Resource::empty(self, &object);
         let mut tracked = self.track(call, &nothing, object);
@@ -250,14 +251,14 @@ impl<'a> Detached<'a> {
         tracked
     }
 
-    /// Records in `object` that the caller changed `old` into it.
+    /// Updates the `managedFields` of `object` after a change of `old`.
     pub(crate) fn track(&self, call: &Call, old: &Value, mut object: Value) -> Value {
         let (manager, now) = (call.manager(), call.now());
         apply::update(self, old, &mut object, Request { manager: &manager, now: &now });
         object
     }
 
-    /// What becomes of `current` when the caller applies `intent` to it.
+    /// Applies `intent` to `current`.
     pub(crate) fn apply(&self, call: &Call, current: &Value, intent: &Value) -> ApiResult<Value> {
         let (manager, now) = (call.manager(), call.now());
         let request = Request { manager: &manager, now: &now };
@@ -265,7 +266,7 @@ impl<'a> Detached<'a> {
     }
 }
 
-/// What becomes of `current` when the caller applies `intent` to it. Both are in the version of the request.
+/// Applies `intent` to `current`. Both are in the version of the request.
 pub(crate) async fn apply(call: &Call, current: Option<&Value>, intent: &Value) -> ApiResult<Decoded> {
     let (manager, now) = (call.manager(), call.now());
     let request = Request { manager: &manager, now: &now };
@@ -278,7 +279,7 @@ pub(crate) async fn apply(call: &Call, current: Option<&Value>, intent: &Value) 
     Ok(Decoded { object, emptied })
 }
 
-/// An object with its records of fields as the API shows them.
+/// Returns the object with `managedFields` as the API returns them.
 pub(crate) fn shown(object: &Value) -> Cow<'_, Value> {
     let managers =
         steersman_api::object::get(object, &["metadata", "managedFields"]).and_then(Value::as_array);

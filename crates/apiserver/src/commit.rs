@@ -1,4 +1,4 @@
-//! The last step of a write: the object is checked against the limits of the store, committed and made durable.
+//! The last step of a write: checks depth and size limits, stores the object and waits for durability.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use steersman_api::{
 
 use crate::{call::Call, catalog::Resource};
 
-/// What a write ended in.
+/// The result of a write.
 #[derive(Debug)]
 pub(crate) enum Written {
     /// The object is stored.
     Stored(Arc<Entry>),
-    /// The object is gone: its last state, and the revision of its deletion, which answers show.
+    /// The object was deleted: its last state, and the revision of the deletion, which responses show.
     Deleted(Arc<Entry>, u64),
-    /// The object as it would have been stored, or as it was when its last finalizer went. Its records of fields may be packed.
+    /// The result of a dry run, or the object whose last finalizer was removed. `fieldsV1` may be packed.
     Value(Value),
 }
 
 impl Written {
-    /// The object as it reads today, in the stored version.
+    /// Returns the current object in its storage version.
     pub(crate) fn into_value(self, resource: &Resource) -> Value {
         match self {
             Self::Stored(entry) => resource.read(&entry),
@@ -34,7 +34,7 @@ impl Written {
     }
 }
 
-/// Stores a new object.
+/// Creates an object in the store.
 pub(crate) fn create(call: &Call, object: &Value) -> ApiResult<Written> {
     let key = object::key(call.scope(), object::name(object));
     if call.write.dry_run {
@@ -43,7 +43,8 @@ pub(crate) fn create(call: &Call, object: &Value) -> ApiResult<Written> {
         }
         return Ok(Written::Value(object.clone()));
     }
-    // What is no version, or version nought, counts as none. The real server's store judges this, to which a dry run never comes.
+    // Invalid versions and version 0 count as unset. The real server checks this in its storage, which a dry run
+    // never reaches.
     if object::meta_text(object, "resourceVersion").parse::<u64>().is_ok_and(|version| version != 0) {
         return Err(ApiError::unforeseen("resourceVersion should not be set on objects to be created"));
     }
@@ -76,7 +77,7 @@ pub(crate) fn create(call: &Call, object: &Value) -> ApiResult<Written> {
     }
 }
 
-/// Stores the object; nothing if the one that it was made from changed meanwhile.
+/// Updates an object in the store; `None` if the entry it was based on changed meanwhile.
 pub(crate) fn update(call: &Call, object: &Value, entry: &Arc<Entry>) -> ApiResult<Option<Written>> {
     let gone = object::is_deleting(object)
         && object::finalizers(object).is_empty()
@@ -91,58 +92,60 @@ pub(crate) fn update(call: &Call, object: &Value, entry: &Arc<Entry>) -> ApiResu
     let draft = draft(call, object)?;
     let (resource, key) = (&call.resource.storage, entry.key());
     if gone {
-        // Watchers see the last stored version, as the real server shows it.
+        // Like the real server, show watchers the last stored version.
         if call.core.store.delete(resource, key, entry.revision()).is_err() {
             return Ok(None);
         }
         call.resource.strategy.release(&call.core.allocators, object);
         return Ok(Some(Written::Value(object.clone())));
     }
-    // A write that changes nothing is none: no event, no new version.
-    let settled = entry.revision() != entry.created() || !call.resource.strategy.settles_late(object);
+    // A no-op write causes no event and no new resourceVersion.
+    let settled = entry.revision() != entry.created() || !call.resource.strategy.stores_first_update(object);
     if settled && draft.same_but_times(entry) {
         return Ok(Some(Written::Stored(Arc::clone(entry))));
     }
     Ok(call.core.store.update(resource, key, entry.revision(), draft).ok().map(Written::Stored))
 }
 
-/// A namespace has a second list of finalizers in its spec.
+/// Whether a deleted object may be removed. Namespaces have additional finalizers in their spec.
 pub(crate) fn may_vanish(call: &Call, object: &Value) -> bool {
     *call.resource.storage != *"namespaces"
         || object::get(object, &["spec", "finalizers"]).and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
-/// Waits for durability, and lets the server learn from what was stored.
+/// Updates everything derived from the stored object, then waits until the write is durable.
 pub(crate) async fn settle(call: &Call, name: &str, written: &Written) -> ApiResult<()> {
     if call.write.dry_run {
         return Ok(());
     }
-    // What the server does about it, such as conditions of a definition, is part of the write.
+    // What the server derives, such as the conditions of a definition, is part of the write.
     call.core.learn(&call.resource, name, &object::key(call.scope(), name));
     let revision = match written {
-        // The conditions of a definition are another write.
+        // The conditions of a definition are a separate write.
         Written::Stored(_) if *call.resource.storage == *crate::crd::RESOURCE => call.core.store.latest(),
         Written::Stored(entry) => entry.revision(),
-        // The object is gone with its last finalizer, which has a revision of its own.
+        // The removal of the object has a revision of its own.
         Written::Deleted(..) | Written::Value(_) => call.core.store.latest(),
     };
     call.core.store.durable(revision).await.map_err(|error| ApiError::read_only(&error))
 }
 
-/// What is stored has to be read again, by us and by clients, within lists, events and records of fields: readers of JSON
-/// commonly go 128 deep. Bodies in JSON can't be deeper, but those in YAML can, and what patches make.
+/// Maximum nesting depth of stored objects.
+/// Stored objects are parsed again by the server and clients, nested in lists, events and managed fields, and JSON
+/// parsers are commonly limited to a depth of 128. JSON bodies cannot exceed that, but YAML bodies and patched
+/// objects can.
 const MAX_DEPTH: usize = 100;
 
 pub(crate) fn check_depth(object: &Value) -> ApiResult<()> {
     if object::is_deeper(object, MAX_DEPTH) {
         return Err(ApiError::bad_request(format!(
-            "the object is nested more than {MAX_DEPTH} deep, which is not stored"
+            "object exceeds the maximum nesting depth of {MAX_DEPTH}"
         )));
     }
     Ok(())
 }
 
-/// What etcd takes in one request. Custom resources and their definitions rest there as JSON, so it is their limit.
+/// The request size limit of etcd, applied to custom resources and definitions, stored there as JSON.
 const MAX_SIZE: usize = 3 * 512 * 1024;
 
 fn too_large() -> ApiError {
@@ -158,7 +161,7 @@ fn draft(call: &Call, object: &Value) -> ApiResult<Draft> {
     Ok(draft)
 }
 
-/// Refuses a definition that is too large before its schemas are looked at, which takes far longer than to see that.
+/// Rejects oversized definitions before their schemas are validated, which takes far longer.
 pub(crate) fn check_definition_size(call: &Call, object: &Value) -> ApiResult<()> {
     if *call.resource.storage != *crate::crd::RESOURCE {
         return Ok(());

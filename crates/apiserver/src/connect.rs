@@ -1,4 +1,4 @@
-//! Requests that a [`Connector`](crate::Connector) serves: logs, exec, port-forward, proxies.
+//! Subresources served by a [`Connector`](crate::Connector): logs, exec, port-forward, proxies.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use crate::{
     connector::Connection,
 };
 
-/// Whether a subresource is a connection.
+/// Whether a subresource is served by the connector.
 pub(crate) fn is_connection(subresource: &str) -> bool {
     matches!(subresource, "log" | "exec" | "attach" | "portforward" | "proxy")
 }
 
-/// Leads a request to the connector.
+/// Authorizes, admits and forwards a request to the connector.
 pub(crate) async fn connect(
     call: &Call,
     request: &Parts,
@@ -32,7 +32,7 @@ pub(crate) async fn connect(
     warnings: &mut Vec<String>,
 ) -> ApiResult<Response<Body>> {
     if call.verb != Verb::Create && matches!(call.subresource_name(), "exec" | "attach" | "portforward") {
-        // A WebSocket is opened by GET: the right to read must not be enough to run commands.
+        // A WebSocket is opened with GET: read permission must not be enough to run commands.
         if let Decision::Deny(reason) = auth::decide(&call.core, &call.user, &call.attributes(Verb::Create)) {
             let (group, plural) = (&call.resource.group, &call.resource.plural);
             return Err(ApiError::forbidden(group, plural, &call.name, &reason));
@@ -56,7 +56,7 @@ pub(crate) async fn connect(
         return Err(ApiError::new(
             StatusCode::NOT_IMPLEMENTED,
             Reason::Unknown,
-            format!("{part} is not served: nothing runs here"),
+            format!("{part} is not supported: this server runs no workloads"),
         ));
     };
     let connection = Connection {
@@ -70,7 +70,8 @@ pub(crate) async fn connect(
     connector.connect(connection).await
 }
 
-/// The service that a proxy leads to, if it has endpoints. It is named alone, with a port, or with a scheme and a port.
+/// Returns the proxied service, if it has endpoints.
+/// The name may include a port, or a scheme and a port.
 fn reachable_service(call: &Call) -> ApiResult<Value> {
     let id = call.name.as_str();
     let (name, port) = match id.split(':').collect::<Vec<_>>().as_slice() {
@@ -118,7 +119,7 @@ fn reachable_service(call: &Call) -> ApiResult<Value> {
     service()
 }
 
-/// The options of a connection as an object, such as `PodExecOptions`.
+/// Returns the options of a connection as an object, such as `PodExecOptions`.
 fn connect_options(call: &Call, query: &str, rest: &str) -> Value {
     let part = call.subresource.as_deref().and_then(|name| call.resource.subresource(name));
     let kind = part.map_or("", |part| part.kind.as_str());
@@ -126,7 +127,7 @@ fn connect_options(call: &Call, query: &str, rest: &str) -> Value {
     let mut lists: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         match key.as_ref() {
-            // Anything but a clear no is a yes, as in every query of the API.
+            // As in all query parameters of the API, every value but an explicit false is true.
             switch @ ("stdin" | "stdout" | "stderr" | "tty")
                 if !matches!(value.to_lowercase().as_str(), "false" | "0") =>
             {
@@ -150,7 +151,7 @@ fn connect_options(call: &Call, query: &str, rest: &str) -> Value {
     options
 }
 
-/// The log of a pod that is on no node: nothing, as long as the container is one of the pod's.
+/// Returns the empty log of an unscheduled pod, if the container exists in the pod.
 fn empty_log(pod: &Value, query: &str) -> ApiResult<Option<Response<Body>>> {
     let containers: Vec<&str> = ["containers", "initContainers", "ephemeralContainers"]
         .iter()

@@ -1,4 +1,4 @@
-//! Whether the server is well: `/healthz`, `/livez` and `/readyz` with their checks, and what it says of itself for debugging.
+//! Health checks (`/healthz`, `/livez`, `/readyz`), metrics and debugging pages.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use steersman_api::http::{Body, text_response};
 
 use crate::{KUBERNETES_VERSION, core::Core};
 
-/// What the real server does once after it has started, each with a check. All of it is done here before the first request.
+/// Post-start hooks of the real server, each with a check. Here all are done before the first request.
 const STARTED: [&str; 31] = [
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
@@ -42,7 +42,7 @@ const STARTED: [&str; 31] = [
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
-/// The checks of an endpoint, in the order in which they are told.
+/// Returns the checks of an endpoint, in display order.
 pub(crate) fn checks(endpoint: &str) -> Vec<&'static str> {
     let (before, after): (&[&str], &[&str]) = match endpoint {
         "readyz" => (&["ping", "log", "etcd", "etcd-readiness", "informer-sync"], &["shutdown"]),
@@ -52,7 +52,7 @@ pub(crate) fn checks(endpoint: &str) -> Vec<&'static str> {
     [before, &STARTED, after].concat()
 }
 
-/// The answer at a path, if it is about health or for debugging.
+/// Returns the response for a path, if it is a health or debugging endpoint.
 pub(crate) fn answer(core: &Core, path: &str, query: &str) -> Option<Response<Body>> {
     match path {
         "/metrics" => return Some(metrics(core, true)),
@@ -73,11 +73,12 @@ pub(crate) fn answer(core: &Core, path: &str, query: &str) -> Option<Response<Bo
     }
 }
 
-/// Why a check fails: while writes can't be kept, except for liveness, since a restart would not help.
+/// Returns why a check fails: writes cannot be persisted.
+/// Liveness is unaffected, as a restart would not help.
 fn failure(core: &Core, endpoint: &str, check: &str) -> Option<String> {
     let concerned = endpoint != "livez" && matches!(check, "etcd" | "etcd-readiness");
     let why = core.store.failure().filter(|_| concerned)?;
-    Some(format!("read-only, because writes can't be kept: {why}"))
+    Some(format!("read-only: writes cannot be persisted: {why}"))
 }
 
 fn one(core: &Core, endpoint: &str, check: &str) -> Response<Body> {
@@ -108,7 +109,7 @@ fn together(core: &Core, endpoint: &str, all: &[&str], query: &str) -> Response<
     }
     if !excluded.is_empty() {
         let names: Vec<String> = excluded.iter().map(|name| steersman_api::status::quote(name)).collect();
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ =
             writeln!(text, "warn: some health checks cannot be excluded: no matches for {}", names.join(","));
     }
@@ -129,7 +130,7 @@ fn plain(status: StatusCode, text: String) -> Response<Body> {
     response
 }
 
-/// A page that people read.
+/// Returns a debugging page in plain text.
 fn debugging(name: &str, content: &str) -> Response<Body> {
     plain(
         StatusCode::OK,
@@ -154,7 +155,7 @@ fn status(core: &Core) -> String {
     )
 }
 
-/// The settings that the real server has flags for.
+/// Lists the settings that are flags in the real server.
 fn flags(core: &Core) -> String {
     let settings = core.settings();
     let plugins: Vec<&str> = settings.disabled_plugins.iter().map(String::as_str).collect();
@@ -166,13 +167,13 @@ fn flags(core: &Core) -> String {
     )
 }
 
-/// Metrics under the names of the real server: the checks, and with `all` the version and the number of objects.
+/// Returns metrics named as in the real server: health checks and, with `all`, version and object counts.
 fn metrics(core: &Core, all: bool) -> Response<Body> {
     let mut text = String::from(
         "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
          # TYPE kubernetes_healthcheck gauge\n",
     );
-    // Writing to a text does not fail.
+    // Writing to a string does not fail.
     for endpoint in ["healthz", "livez", "readyz"] {
         for check in checks(endpoint) {
             let value = u8::from(failure(core, endpoint, check).is_none());

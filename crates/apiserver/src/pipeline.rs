@@ -1,7 +1,7 @@
-//! The way of a request through the server: authenticate, authorise, decode, default, admit, validate, store, encode.
+//! The request pipeline: authenticate, authorize, decode, default, admit, validate, store, encode.
 //!
-//! [`handle`] takes the first two steps for every request and [`create`] the others for a create; those of the other verbs are
-//! in [`handlers`]. On the way, the records of managed fields are packed; admission sees the object with them unpacked.
+//! [`handle`] implements the first two steps for all requests, and [`create`] the others for a create; the other
+//! verbs are in [`handlers`]. `fieldsV1` is packed throughout, except in admission.
 
 use std::sync::Arc;
 
@@ -32,15 +32,15 @@ use crate::{
     write::{self, Mode},
 };
 
-/// What is known of an answer before it is made.
+/// What is known about a response in advance.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) encoding: Encoding,
-    /// How the request was classified, once its user is known.
+    /// The classification of the request, once its user is known.
     pub(crate) flow: Option<Flow>,
 }
 
-/// Answers a request.
+/// Handles a request.
 pub(crate) async fn handle<B>(
     core: Arc<Core>,
     request: Parts,
@@ -68,7 +68,7 @@ where
     }
 }
 
-/// The user as whom a request acts, if they may. The request is classified in any case.
+/// Returns the effective user, if allowed to make the request. The request is classified in any case.
 fn authorize(
     core: &Core,
     user: User,
@@ -105,7 +105,7 @@ where
         _ => Options::parse(query),
     };
     let mut options = match parsed {
-        // Another server judges its queries itself.
+        // An extension server validates its own queries.
         Err(_) if remote.is_some() => Options::default(),
         options => options?,
     };
@@ -126,14 +126,14 @@ where
         return Ok(Box::pin(aggregation::proxy(&core, &remote, &user, request, body)).await);
     }
     let Some((resource, verb)) = route::find(&core.catalog(), &target, &request, asked)? else {
-        // Built-in groups answer for everything below them; other paths lead nowhere at all.
+        // Built-in groups have an error for all paths below them; other paths are plain 404s.
         let is_builtin = Catalog::is_builtin_group(&target.group);
         return Ok(if is_builtin { render::error(&render::unknown()) } else { render::not_found() });
     };
     let output;
     (output, outcome.encoding) = wire::negotiate(&request.headers)?;
     if outcome.encoding == Encoding::Protobuf && resource.custom && output == Output::Object {
-        // There are no messages of custom kinds.
+        // Custom kinds have no protobuf messages.
         return Err(wire::no_such_form());
     }
     options.watch |= verb == Verb::Watch;
@@ -166,7 +166,7 @@ where
     Ok(response)
 }
 
-/// Answers a create, which is authenticated and authorised.
+/// Handles an authenticated and authorized create.
 pub(crate) async fn create(
     call: &Call,
     media: &str,
@@ -181,7 +181,7 @@ pub(crate) async fn create(
     answer(call, written, StatusCode::CREATED).await
 }
 
-/// Answers a review of access or of a token, which is not stored.
+/// Answers an access or token review, which is not stored.
 fn answer_review(call: &Call, review: Decoded) -> ApiResult<Response<Body>> {
     if call.output != Output::Object {
         let what =
@@ -191,7 +191,7 @@ fn answer_review(call: &Call, review: Decoded) -> ApiResult<Response<Body>> {
     answer_value(call, review::answer(call, review)?, StatusCode::CREATED)
 }
 
-/// Creates an object, which is in the version of the request: defaults, admission, validation, and the commit.
+/// Creates an object in the version of the request: defaulting, admission, validation and commit.
 pub(crate) async fn create_object(
     call: &Call,
     decoded: Decoded,
@@ -212,14 +212,14 @@ pub(crate) async fn create_object(
     let requested = if mode == Mode::Create { "" } else { name.as_str() };
     rbac::check_escalation(call, &object, None, requested, false)?;
     let mut object = validate(call, object, &emptied, warnings)?;
-    // Admission may have named the object.
+    // Admission may have set the name.
     let name = object::name(&object).to_owned();
     let name = name.as_str();
     let result = async {
         crate::crd::check_not_terminating(&call.core, &call.resource, name)?;
         admission::check_namespace(&call.core, &call.resource, call.scope(), name)?;
         if mode != Mode::Create {
-            // The object has been judged by now, and validating admission has not been asked: the real server's order.
+            // As in the real server, after validation and before validating admission.
             let asked = Attributes { name, ..call.attributes(Verb::Create) };
             auth::authorize(&call.core, &call.user, &asked)?;
         }
@@ -228,7 +228,8 @@ pub(crate) async fn create_object(
         let converted = if is_other { Some(call.to_stored(object.clone()).await?) } else { None };
         let _room = admission::reserve(&call.core, &call.resource, call.scope(), &object, None)?;
         if call.resource.custom && !is_other {
-            // A status that the client sent was dropped, and its defaults with it. No rule judges them, but readers see them.
+            // The client's status was dropped, including its defaults. Apply them again for readers; they are not
+            // validated.
             call.resource.strategy.default(&call.resource.version, &mut object);
         }
         commit::create(call, converted.as_ref().unwrap_or(&object))
@@ -242,7 +243,7 @@ pub(crate) async fn create_object(
     Ok(written)
 }
 
-/// Creates an object of the server's own, without admission.
+/// Creates one of the server's own objects, without admission.
 pub(crate) fn create_now(call: &Call, mut object: Value) -> ApiResult<Written> {
     default(call, &mut object, Mode::Create)?;
     apply::track_now(call, None, &mut object, &[]);
@@ -250,25 +251,25 @@ pub(crate) fn create_now(call: &Call, mut object: Value) -> ApiResult<Written> {
     commit::create(call, &object)
 }
 
-/// The name of a new object, before admission.
+/// The name of a new object before admission.
 struct Name {
     name: String,
-    /// Whether the server chose it.
+    /// Whether the server generated it.
     is_generated: bool,
 }
 
-/// Fills in the namespace, defaults, system fields and the name of a new object.
+/// Sets the namespace, defaults, system fields and the name of a new object.
 fn default(call: &Call, object: &mut Value, mode: Mode) -> ApiResult<Name> {
     let root = object::ensure(object);
     root.insert("apiVersion".into(), call.resource.api_version().into());
     root.insert("kind".into(), call.resource.kind.as_str().into());
     write::match_namespace(call, object)?;
-    // Defaults come with decoding: nothing that the server adds to a new object is known to them.
+    // Defaulting is part of decoding: it does not see fields that the server adds later.
     call.resource.strategy.default(&call.resource.version, object);
     let environment = &*call.core.environment;
     let metadata = object::metadata(object);
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        // The grace period stays if an update creates.
+        // The grace period is kept if an update creates the object.
         if !(mode == Mode::Replace && field == "deletionGracePeriodSeconds") {
             metadata.remove(field);
         }
@@ -282,7 +283,7 @@ fn default(call: &Call, object: &mut Value, mode: Mode) -> ApiResult<Name> {
     let (mut name, generate) = (text("name"), text("generateName"));
     let is_generated = name.is_empty() && !generate.is_empty();
     if is_generated {
-        // The suffix always fits: the base is cut at 58 of 63 characters.
+        // The suffix always fits: the base is truncated to 58 of 63 characters.
         let mut base = generate;
         while base.len() > 58 {
             base.pop();
@@ -294,7 +295,7 @@ fn default(call: &Call, object: &mut Value, mode: Mode) -> ApiResult<Name> {
     Ok(Name { name, is_generated })
 }
 
-/// Prepares and validates a new object, in the version in which the kind's rules speak.
+/// Prepares and validates a new object, in the version used for validation.
 fn validate(call: &Call, object: Value, emptied: &[String], warnings: &mut Vec<String>) -> ApiResult<Value> {
     let mut object = call.to_validated_version(object)?;
     let strategy = &call.resource.strategy;

@@ -1,16 +1,16 @@
-//! The forms in which answers leave the server: objects, lists, metadata alone, Tables, refusals.
+//! Encodes responses: objects, lists, metadata only, Tables, errors.
 
 use std::collections::HashSet;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use serde::Deserialize;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 use steersman_api::{
     http::{Body, Include, Meta, Output, json_response, text_response},
     status::{ApiError, ApiResult, Reason},
     store::Entry,
 };
+use steersman_gostd::json::RawMessage;
 use steersman_patch::apply::unpack;
 
 use crate::{call::Call, catalog::Resource, commit::Written, core::Core};
@@ -24,7 +24,7 @@ pub(crate) struct ListMeta {
 }
 
 impl ListMeta {
-    /// The metadata of a plain list; custom resources write the token even if there is none.
+    /// Returns the metadata of a list; custom resources include the continue token even if it is empty.
     pub(crate) fn of_list(&self, custom: bool) -> Value {
         let mut value = self.to_value();
         if custom && self.continue_token.is_empty() {
@@ -48,7 +48,7 @@ impl ListMeta {
     }
 }
 
-/// Writes an object in the form that the client asked for.
+/// Encodes the written object in the requested format.
 pub(crate) async fn answer(call: &Call, written: Written, code: StatusCode) -> ApiResult<Response<Body>> {
     let bytes = match &written {
         Written::Stored(entry) => bytes(call, entry, entry.revision()),
@@ -62,7 +62,7 @@ pub(crate) async fn answer(call: &Call, written: Written, code: StatusCode) -> A
     answer_value(call, served, code)
 }
 
-/// A stored object in the form that the client asked for, if that can be had from its bytes.
+/// Returns a stored object in the requested format, if its bytes can be used directly.
 fn bytes(call: &Call, entry: &Entry, revision: u64) -> Option<Bytes> {
     match call.output {
         _ if !call.resource.serves_bytes(entry) => None,
@@ -76,7 +76,7 @@ fn bytes(call: &Call, entry: &Entry, revision: u64) -> Option<Bytes> {
     }
 }
 
-/// Writes an object of the request's version in the form that the client asked for.
+/// Encodes an object of the request's version in the requested format.
 pub(crate) fn answer_value(call: &Call, mut served: Value, code: StatusCode) -> ApiResult<Response<Body>> {
     unpack(&mut served);
     let value = match call.output {
@@ -97,10 +97,10 @@ pub(crate) fn answer_value(call: &Call, mut served: Value, code: StatusCode) -> 
     Ok(json_response(code, Body::whole(value.to_string())))
 }
 
-/// The plain list.
+/// Builds a list.
 pub(crate) fn list(call: &Call, mut items: Vec<Value>, meta: &ListMeta) -> Value {
     if !call.resource.custom {
-        // Items of typed lists do not repeat what the list's kind says already.
+        // Items of typed lists omit apiVersion and kind.
         for item in &mut items {
             if let Some(map) = item.as_object_mut() {
                 map.remove("apiVersion");
@@ -116,7 +116,7 @@ pub(crate) fn list(call: &Call, mut items: Vec<Value>, meta: &ListMeta) -> Value
     })
 }
 
-/// `PartialObjectMetadata` of an object.
+/// Returns an object as `PartialObjectMetadata`.
 pub(crate) fn partial(object: &Value, version: Meta) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
@@ -125,38 +125,35 @@ pub(crate) fn partial(object: &Value, version: Meta) -> Value {
     })
 }
 
-/// `PartialObjectMetadata` of a stored object, whose metadata are taken from its bytes as they stand.
+/// Returns a stored object as `PartialObjectMetadata`, with metadata copied verbatim from its bytes.
 pub(crate) fn partial_bytes(entry: &Entry, revision: u64, version: Meta) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Parts<'a> {
-        #[serde(borrow)]
-        metadata: &'a RawValue,
-    }
     let mut text = Vec::with_capacity(entry.length());
     entry.write_as(revision, &mut text);
-    let Parts { metadata } = serde_json::from_slice(&text).ok()?;
+    let (_, metadata) =
+        RawMessage::new(str::from_utf8(&text).ok()?).fields()?.find(|(key, _)| *key == "\"metadata\"")?;
+    let metadata = metadata.get();
     let version = version.api_version();
     Some(format!(
         "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{version}\",\"metadata\":{metadata}}}"
     ))
 }
 
-/// `PartialObjectMetadataList`.
+/// Builds a `PartialObjectMetadataList`.
 pub(crate) fn partial_list(items: &[Value], meta: &ListMeta, version: Meta) -> Value {
     let items: Vec<Value> = items.iter().map(|item| partial(item, version)).collect();
     json!({
         "kind": "PartialObjectMetadataList",
         "apiVersion": version.api_version(),
         "metadata": meta.to_value(),
-        // Nothing is null here, unlike in other lists.
+        // Unlike in other lists, no items are null here.
         "items": Some(items).filter(|items| !items.is_empty()),
     })
 }
 
-/// A Table of objects in the version of the request.
+/// Builds a Table of objects in the version of the request.
 pub(crate) fn table(call: &Call, items: &[Value], meta: &ListMeta, version: Meta) -> ApiResult<Value> {
     let mut meta = meta.clone();
-    // A single object's Table carries the object's version.
+    // The Table of a single object has the object's resourceVersion.
     if meta.revision == 0
         && let [one] = items
     {
@@ -166,16 +163,16 @@ pub(crate) fn table(call: &Call, items: &[Value], meta: &ListMeta, version: Meta
     Ok(rows(&call.core, &call.resource, items, &meta, form))
 }
 
-/// How a Table is written.
+/// The format of a Table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) version: Meta,
     pub(crate) include: Include,
-    /// Whether it explains its columns.
+    /// Whether column definitions are included.
     pub(crate) header: bool,
 }
 
-/// A Table, outside of a call.
+/// Builds a Table without a call.
 pub(crate) fn rows(core: &Core, resource: &Resource, items: &[Value], meta: &ListMeta, form: Form) -> Value {
     let columns = resource.strategy.columns(&resource.version);
     let now = core.environment.now();
@@ -205,7 +202,7 @@ pub(crate) fn rows(core: &Core, resource: &Resource, items: &[Value], meta: &Lis
     table
 }
 
-/// A refusal as an answer.
+/// Encodes an error as a Status response.
 pub(crate) fn error(error: &ApiError) -> Response<Body> {
     let mut response = json_response(error.code, Body::whole(error.to_value().to_string()));
     if let Some(wait) = error.retry_after_seconds
@@ -216,30 +213,30 @@ pub(crate) fn error(error: &ApiError) -> Response<Body> {
     response
 }
 
-/// The plain answer for paths that lead nowhere.
+/// Returns the plain text 404 response for unknown paths.
 pub(crate) fn not_found() -> Response<Body> {
     text_response(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-/// The answer of built-in groups for what they do not have.
+/// Returns the "not found" error for unknown paths below built-in groups.
 pub(crate) fn unknown() -> ApiError {
     let message = "the server could not find the requested resource";
     ApiError::new(StatusCode::NOT_FOUND, Reason::NotFound, message)
 }
 
-/// All warnings of an answer together have so many characters; if they would have more, each is cut.
+/// Maximum total length of a response's warnings, in characters; beyond it, each is truncated.
 const WARNINGS_LIMIT: usize = 4 * 1024;
-/// What is left of a warning that is cut.
+/// Length of a truncated warning, in characters.
 const WARNING_LIMIT: usize = 256;
 
-/// Adds the headers for warnings to an answer.
+/// Adds the warning headers to a response.
 pub(crate) fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
     for value in warning_headers(warnings) {
         response.headers_mut().append(header::WARNING, value);
     }
 }
 
-/// The headers for warnings, each said once, and as many as there is room for.
+/// Returns the warning headers, without duplicates, as many as the limit allows.
 fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut heard = HashSet::new();
     let mut fresh = warnings.iter().filter(|text| !text.is_empty() && heard.insert(text.as_str()));
@@ -255,7 +252,7 @@ fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     if length <= WARNINGS_LIMIT {
         return whole.into_iter().filter_map(|(_, header)| header).collect();
     }
-    // Those that were found before it was known that there are too many are all told.
+    // The warnings read before the limit was exceeded are all included.
     let told = whole.len();
     let mut headers = Vec::new();
     let mut length = 0;
@@ -284,7 +281,7 @@ mod tests {
     #[test]
     fn warnings_are_said_once_and_cut_if_they_are_too_many() {
         let said = |warnings: &[String]| -> Vec<usize> {
-            // Without `299 - ""`.
+            // Excluding `299 - ""`.
             warning_headers(warnings).iter().map(|header| header.len() - 8).collect()
         };
         let long = |start: char| format!("{start}{}", "x".repeat(2047));

@@ -1,4 +1,4 @@
-//! From a path and a method to a resource and what is to be done to it.
+//! Routes a path and method to a resource and a verb.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     handlers,
 };
 
-/// The resource at a path, with the verb that the request asks for; nothing if the path leads nowhere.
+/// Finds the resource at a path and the verb of the request; `None` if the path does not exist.
 pub(crate) fn find(
     catalog: &Catalog,
     target: &Target,
@@ -27,12 +27,12 @@ pub(crate) fn find(
         return Ok(None);
     }
     let verbs = match target.subresource.as_str() {
-        // What is only ever posted has no objects.
+        // Resources that can only be created have no objects.
         "" if !target.name.is_empty() && found.verbs.iter().all(|v| *v == Verb::Create) => return Ok(None),
         "" => &found.verbs,
         name => match found.subresource(name) {
             Some(sub) => &sub.verbs,
-            // Custom resources look for the object before they look for the part.
+            // Custom resources look up the object before the subresource.
             None if found.custom => return Err(ApiError::not_found(found, &target.name)),
             None => return Ok(None),
         },
@@ -46,8 +46,8 @@ pub(crate) fn find(
             _ => Err(ApiError::method_not_allowed()),
         };
     }
-    // One handler serves all paths of a custom resource and goes by the verb alone: HEAD reads, and a POST to a name creates
-    // the object in the body. Writes across namespaces have no route.
+    // All paths of a custom resource share a handler that looks only at the verb: HEAD reads, and a POST to a name
+    // creates the object in the body. Writes across namespaces have no route.
     if found.namespaced && target.namespace.is_empty() && !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return Ok(None);
     }
@@ -65,18 +65,19 @@ pub(crate) fn find(
     }
 }
 
-/// Whether a path can be one of the resource's. Rights were asked for as the path says, so a path that puts a resource where it
-/// is not must not reach it: `namespaces/mine/namespaces/yours` is granted by rights within `mine`.
+/// Whether a path is valid for the resource.
+/// Authorization used the attributes in the path, so a path that misplaces a resource must not reach it:
+/// `namespaces/mine/namespaces/yours` is granted by rights within `mine`.
 fn leads_somewhere(target: &Target, resource: &Resource) -> bool {
     let place =
         if target.namespaced { resource.namespaced } else { !resource.namespaced || target.name.is_empty() };
-    // Only proxies have something behind the part, and parts are not watched.
+    // Only proxies have a path after the subresource, and subresources cannot be watched.
     let part = (target.rest.is_empty() || target.subresource == "proxy")
         && (target.subresource.is_empty() || !target.watch);
     place && part
 }
 
-/// Whether a built-in resource has a route for a method: one per verb, for the collection or for an object of it.
+/// Whether a built-in resource supports a method on this path: on the collection or on a single object.
 fn has_route(method: &Method, verb: Verb, target: &Target, resource: &Resource) -> bool {
     let collection = target.name.is_empty();
     let everywhere = resource.namespaced && target.namespace.is_empty();
@@ -90,9 +91,9 @@ fn has_route(method: &Method, verb: Verb, target: &Target, resource: &Resource) 
     fits && method != Method::HEAD
 }
 
-/// What a request does to a resource; nothing if no resource has the method.
+/// Returns the verb of a request; `None` if no resource supports the method.
 pub(crate) fn verb(method: &Method, target: &Target, options: &Options) -> Option<Verb> {
-    // The old form of paths names the verb itself, whatever the method; one object is watched by it only.
+    // Legacy watch paths imply the verb, whatever the method; they are the only way to watch a single object by path.
     if target.watch {
         return Some(Verb::Watch);
     }
@@ -109,7 +110,7 @@ pub(crate) fn verb(method: &Method, target: &Target, options: &Options) -> Optio
     })
 }
 
-/// The name that a request to a collection is about nevertheless: the one that its field selector requires.
+/// Returns the object name that a collection request is limited to by its field selector.
 pub(crate) fn selected_name(verb: Option<Verb>, options: &Options) -> Option<String> {
     if options.field_selector.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return None;

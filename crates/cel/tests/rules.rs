@@ -1,4 +1,4 @@
-//! What rules rely on.
+//! Semantics and costs that validation rules rely on.
 
 use steersman_cel::{Environment, EvalError, Program, Range, Type, Value};
 
@@ -105,9 +105,9 @@ fn replacements_and_ranges_end_before_they_fill_the_memory() {
     };
     // 64 MiB, if each character were replaced.
     assert_eq!(replaced(8192), "8192");
-    assert_eq!(replaced(8193), "the result of replace is too long");
+    assert_eq!(replaced(8193), "result of replace exceeds the size limit");
     assert_eq!(run("lists.range(1000000)", Value::Null), "operation cancelled: actual cost limit exceeded");
-    assert_eq!(run("lists.range(1000001)", Value::Null), "the range is too long");
+    assert_eq!(run("lists.range(1000001)", Value::Null), "range exceeds the limit of 1000000 elements");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn objects_and_keys_of_patches_have_a_cost() {
     assert_eq!(costs("jsonpatch.escapeKey('')"), (0, 0, 0));
     assert_eq!(costs("jsonpatch.escapeKey('0123456789')"), (1, 1, 1));
     assert_eq!(costs("jsonpatch.escapeKey('0123456789a')"), (2, 2, 2));
-    // What is put together is as long as its parts.
+    // A concatenation is as long as its parts.
     let text = "jsonpatch.escapeKey(jsonpatch.escapeKey('0123456789') + '0123456789a')";
     assert_eq!(costs(text), (1 + 3 + 3, 1 + 3 + 3, 1 + 3 + 3));
 }

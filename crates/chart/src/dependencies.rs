@@ -1,7 +1,8 @@
-//! Which subcharts take part, under which names, and what the parents take over from their values.
+//! Chart dependencies: enabled subcharts, their aliases, and values that parents import from them.
 //!
-//! Helm processes charts as a graph of pointers that copies of a chart (one for each alias) partly share: a dependency
-//! renamed or done for one copy is so for the others too. The tree here shares the same parts through indices.
+//! Helm processes charts as a graph of pointers. Copies of a chart (one per alias) share parts of it, so that a
+//! dependency renamed or processed in one copy is so in the others too. This tree shares the same parts through
+//! indices.
 
 use std::sync::Arc;
 
@@ -15,36 +16,36 @@ use crate::values::coalesce::{ChartValues, Nulls, coalesce, coalesce_tables};
 use crate::values::{Data, MAX_DEPTH, Table, from_map};
 use crate::version;
 
-/// A chart with the subcharts that take part, processed as Helm does before a render.
+/// A chart with its enabled subcharts, processed as by Helm before a render.
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
     dependencies: Vec<Dependency>,
 }
 
-/// The index of a chart in a [`Tree`].
+/// Index of a chart in a [`Tree`].
 pub(crate) type NodeId = usize;
 
-/// The root's index.
+/// Index of the root chart.
 pub(crate) const ROOT: NodeId = 0;
 
 /// One chart of a [`Tree`].
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// What was loaded.
+    /// The chart as loaded.
     pub(crate) content: Arc<Content>,
-    /// The name, or the alias it goes by.
+    /// Name, or alias if it has one.
     pub(crate) name: String,
-    /// Its values with what it took over from subcharts; the loaded ones if `None`.
+    /// Values including those imported from subcharts; `None` if they are those loaded.
     values: Option<Table>,
     parent: Option<NodeId>,
-    /// The subcharts that take part.
+    /// Enabled subcharts.
     pub(crate) children: Vec<NodeId>,
     requirements: Option<Vec<usize>>,
 }
 
 impl Tree {
-    /// The chart as loaded.
+    /// Creates the tree of a chart as loaded.
     fn new(content: &Arc<Content>) -> Self {
         let mut tree = Self { nodes: Vec::new(), dependencies: Vec::new() };
         tree.add(content, None);
@@ -74,7 +75,7 @@ impl Tree {
         id
     }
 
-    /// The chart at an index that this tree gave out.
+    /// Returns the chart at an index of this tree.
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id]
     }
@@ -83,12 +84,12 @@ impl Tree {
         &mut self.nodes[id]
     }
 
-    /// How many charts there are, those that no longer take part included.
+    /// Returns the number of charts, disabled ones included.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether the same charts take part in both, under the same names. Both must come from the same chart.
+    /// Whether both trees enable the same charts under the same names. They must come from the same chart.
     pub(crate) fn same_charts(&self, other: &Self) -> bool {
         fn same(a: &Tree, b: &Tree, at: NodeId, bt: NodeId) -> bool {
             let (left, right) = (a.node(at), b.node(bt));
@@ -100,12 +101,12 @@ impl Tree {
         same(self, other, ROOT, ROOT)
     }
 
-    /// A view of the chart for coalescing.
+    /// Returns a view of a chart for coalescing.
     pub(crate) fn at(&self, id: NodeId) -> At<'_> {
         At { tree: self, id }
     }
 
-    /// The path that templates and manifests carry: `parent/charts/child`.
+    /// Returns the path of a chart in templates and manifests: `parent/charts/child`.
     pub(crate) fn full_path(&self, id: NodeId) -> String {
         let node = self.node(id);
         match node.parent {
@@ -114,12 +115,12 @@ impl Tree {
         }
     }
 
-    /// Whether it is a chart that no other one holds.
+    /// Whether the chart has no parent.
     pub(crate) fn is_root(&self, id: NodeId) -> bool {
         self.node(id).parent.is_none()
     }
 
-    /// What `.Chart` says: the name may be an alias, and dependencies are those that take part.
+    /// Returns the contents of `.Chart`, with the alias as the name and only enabled dependencies.
     pub(crate) fn metadata(&self, id: NodeId) -> Metadata {
         let node = self.node(id);
         let dependencies = node.requirements.as_ref().map(|requirements| {
@@ -136,7 +137,7 @@ impl Tree {
     }
 }
 
-/// A chart of a tree, seen by coalescing.
+/// View of a chart in a tree, for coalescing.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
     tree: &'a Tree,
@@ -159,15 +160,16 @@ impl ChartValues for At<'_> {
     }
 }
 
-/// Whether values decide which subcharts take part, so that other values may need another tree.
+/// Whether values decide which subcharts are enabled, so that other values may need another tree.
 pub(crate) fn depends_on_values(content: &Content) -> bool {
     let own = content.metadata.dependencies.iter().flatten();
     own.into_iter().any(|dependency| !dependency.condition.trim().is_empty() || !dependency.tags.is_empty())
         || content.dependencies.iter().any(|chart| depends_on_values(chart.content()))
 }
 
-/// Whether something else than a table stands where a subchart's values belong. Processing mostly fails on that, at
-/// times only because a chart further down has the name of a key.
+/// Whether a value other than a table is set where a subchart's values may belong.
+///
+/// Processing usually fails then. The check is conservative: a nested chart may have the same name as an unrelated key.
 pub(crate) fn contradicts_subcharts(content: &Content, values: &Table) -> bool {
     let mut names = Vec::new();
     subchart_names(content, &mut names);
@@ -209,7 +211,7 @@ struct Process<'a> {
 }
 
 impl Process<'_> {
-    /// Renames subcharts to their aliases and drops those that values disable.
+    /// Renames subcharts to their aliases and drops those that the values disable.
     fn enable(&mut self, id: NodeId, values: &Map, path: &str) -> Result<(), Error> {
         let Some(requirements) = self.tree.node(id).requirements.clone() else { return Ok(()) };
         let children = self.resolve(id, &requirements);
@@ -238,14 +240,14 @@ impl Process<'_> {
             let path = format!("{path}{}.", self.tree.node(*child).name);
             self.enable(*child, &values, &path)?;
         }
-        // Helm ends with no list where none is left, and goes by that later.
+        // As in Helm, an empty list becomes none, on which later steps depend.
         self.tree.node_mut(id).requirements =
             (!enabled_requirements.is_empty()).then_some(enabled_requirements);
         self.tree.set_children(id, enabled_children);
         Ok(())
     }
 
-    /// The subcharts that Chart.yaml does not name, then a copy for each name in it that is there.
+    /// Returns the subcharts not listed in Chart.yaml, then a copy for each listed one that is present.
     fn resolve(&mut self, id: NodeId, requirements: &[usize]) -> Vec<NodeId> {
         let existing = self.tree.node(id).children.clone();
         let matches = |tree: &Tree, child: NodeId, dependency: &Dependency| {
@@ -328,7 +330,7 @@ impl Process<'_> {
         }
     }
 
-    /// Takes over values from subcharts, those deeper down first.
+    /// Imports values from subcharts, the deepest first.
     fn import(&mut self, id: NodeId) -> Result<(), Error> {
         for child in self.tree.node(id).children.clone() {
             self.import(child)?;
@@ -340,7 +342,7 @@ impl Process<'_> {
         for index in requirements {
             self.import_from(index, &values, &imported)?;
         }
-        // What was put into `imported` is part of `values` too, and must not change with it.
+        // Copied because `imported` shares parts with `values`, which must not be modified along with it.
         let values = deep_copy(&values);
         coalesce_tables(&values, &imported, Nulls::Keep, self.warnings);
         self.tree.node_mut(id).values = Some(from_map(&values, MAX_DEPTH));
@@ -367,12 +369,12 @@ impl Process<'_> {
             };
             match table_at(values, &format!("{name}.{child}")) {
                 Ok(table) => {
-                    // An empty table is a copy to Helm, and all others are not.
+                    // For Helm only an empty table is a copy; all others are shared.
                     let table = nest(&parent, if table.is_empty() { Map::new() } else { table });
                     coalesce_tables(imported, &table, Nulls::Keep, self.warnings);
                     let mut budget = MAX_IMPORTED;
                     check_size(imported, MAX_DEPTH, &mut budget).ok_or_else(|| {
-                        Error::Values(format!("the values that are imported from {name} have no end"))
+                        Error::Values(format!("import-values of {name} are cyclic or too large"))
                     })?;
                 }
                 Err(key) => self.warnings.push(format!(
@@ -391,7 +393,7 @@ impl Process<'_> {
     }
 }
 
-/// The table under a dotted path, or the key that is none.
+/// Returns the table at a dotted path; the error is the key that is not a table.
 pub(crate) fn table_at(values: &Map, path: &str) -> Result<Map, String> {
     let mut table = values.clone();
     for key in path.split('.') {
@@ -403,7 +405,7 @@ pub(crate) fn table_at(values: &Map, path: &str) -> Result<Map, String> {
     Ok(table)
 }
 
-/// The value under a dotted path; tables are none.
+/// Returns the value at a dotted path; `None` if it is a table.
 pub(crate) fn value_at(values: &Map, path: &str) -> Option<Value> {
     let value = match path.rsplit_once('.') {
         None => values.get(path.as_bytes())?,
@@ -412,7 +414,7 @@ pub(crate) fn value_at(values: &Map, path: &str) -> Option<Value> {
     (!matches!(value, Value::Map(_))).then_some(value)
 }
 
-/// The table wrapped in tables for each part of a dotted path; `.` is the table itself.
+/// Nests a table below each part of a dotted path; `.` returns the table itself.
 fn nest(path: &str, table: Map) -> Map {
     if path == "." {
         return table;
@@ -424,10 +426,10 @@ fn nest(path: &str, table: Map) -> Map {
     })
 }
 
-/// How many values can be imported. Imports that build on each other can double them again and again.
+/// Maximum number of imported values. Imports that build on each other can double them repeatedly.
 const MAX_IMPORTED: usize = 1_000_000;
 
-/// Whether the values end: imports can put a table into itself, and Helm then never returns.
+/// Fails on values that are endless: imports can nest a table in itself, on which Helm never returns.
 fn check_size(map: &Map, depth: usize, budget: &mut usize) -> Option<()> {
     let depth = depth.checked_sub(1)?;
     for value in map.borrow().values() {

@@ -1,4 +1,4 @@
-//! From rendered files to manifests and hooks: splitting, reading heads, sorting.
+//! Rendered files to manifests and hooks: splitting, reading their metadata, sorting.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -13,10 +13,10 @@ use crate::parallel;
 use crate::rendered_files::RenderedFiles;
 use crate::yaml;
 
-/// One document that a chart renders, to be applied.
+/// A rendered document that is to be applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// The template it comes from.
+    /// Path of its template.
     pub path: String,
     /// The document.
     pub content: String,
@@ -28,30 +28,31 @@ pub struct Manifest {
     pub name: String,
 }
 
-/// A document that is applied at a certain moment of a release's life.
+/// A document that is applied at certain points of a release's lifecycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hook {
-    /// The document, and where it comes from.
+    /// The document and its metadata.
     pub manifest: Manifest,
-    /// When it is applied.
+    /// Events at which it is applied.
     pub events: Vec<HookEvent>,
-    /// Its place among hooks of the same event, lower first. 0 if it says none.
+    /// Order among hooks of the same event, lowest first. 0 by default.
     pub weight: i64,
-    /// When it is deleted, as written in lower case; Helm knows `before-hook-creation`, `hook-succeeded` and
-    /// `hook-failed`.
+    /// When to delete it, as written but in lower case.
+    ///
+    /// Helm defines `before-hook-creation`, `hook-succeeded` and `hook-failed`.
     pub delete_policies: Vec<String>,
-    /// When its logs are shown, as written in lower case; Helm knows `hook-succeeded` and `hook-failed`.
+    /// When to print its logs, as written but in lower case. Helm defines `hook-succeeded` and `hook-failed`.
     pub output_log_policies: Vec<String>,
 }
 
 impl Hook {
-    /// Whether it is one of the chart's tests.
+    /// Whether it is a test of the chart.
     pub fn is_test(&self) -> bool {
         self.events.contains(&HookEvent::Test)
     }
 }
 
-/// A moment of a release's life.
+/// A point in a release's lifecycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as Helm does")]
 pub enum HookEvent {
@@ -67,7 +68,7 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    /// The event's name in the annotation.
+    /// Returns the event's name in the annotation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PreInstall => "pre-install",
@@ -98,7 +99,7 @@ impl HookEvent {
     }
 }
 
-/// The kinds in the order of their installation; others come last, by name.
+/// Kinds in install order; others come last, by name.
 pub const INSTALL_ORDER: &[&str] = &[
     "PriorityClass",
     "Namespace",
@@ -138,7 +139,7 @@ pub const INSTALL_ORDER: &[&str] = &[
     "APIService",
 ];
 
-/// The kinds in the order of their removal; others come last, by name.
+/// Kinds in uninstall order; others come last, by name.
 pub const UNINSTALL_ORDER: &[&str] = &[
     "APIService",
     "Ingress",
@@ -178,7 +179,7 @@ pub const UNINSTALL_ORDER: &[&str] = &[
     "PriorityClass",
 ];
 
-/// Sorts by the order of kinds; those of one kind keep their order.
+/// Sorts by the order of kinds; items of the same kind keep their order.
 pub fn sort_by_kind<T>(items: &mut [T], order: &[&str], kind: impl Fn(&T) -> &str) {
     let rank = |item: &T| order.iter().position(|known| *known == kind(item)).unwrap_or(order.len());
     items.sort_by(|a, b| {
@@ -188,7 +189,7 @@ pub fn sort_by_kind<T>(items: &mut [T], order: &[&str], kind: impl Fn(&T) -> &st
     });
 }
 
-/// The documents of a text, as Helm splits it: at lines that begin with three dashes.
+/// Splits a string into documents as Helm does, at lines that begin with three dashes.
 ///
 /// ```
 /// let documents = steersman_chart::split("kind: A\n---\nkind: B\n");
@@ -217,7 +218,7 @@ pub fn split(text: &str) -> Vec<&str> {
     documents.into_iter().map(gofmt::trim_space).collect()
 }
 
-/// Takes the notes out of rendered files: those of the chart, or with `sub_notes` of its subcharts too.
+/// Removes the notes from rendered files and returns them; with `sub_notes`, subcharts' notes too.
 pub(crate) fn take_notes(mut files: RenderedFiles, chart: &str, sub_notes: bool) -> (RenderedFiles, String) {
     const SUFFIX: &str = "NOTES.txt";
     let own = format!("{chart}/templates/{SUFFIX}");
@@ -235,16 +236,16 @@ pub(crate) fn take_notes(mut files: RenderedFiles, chart: &str, sub_notes: bool)
     (files, String::from_utf8_lossy(&notes).into_owned())
 }
 
-/// What files come to.
+/// The manifests and hooks of rendered files.
 #[derive(Debug, Default)]
 pub(crate) struct Sorted {
     pub(crate) manifests: Vec<Manifest>,
     pub(crate) hooks: Vec<Hook>,
-    /// What Helm would have logged.
+    /// Warnings that Helm would log.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Splits files into manifests and hooks and sorts both. Documents that would take more than `memory` to read are refused.
+/// Splits files into sorted manifests and hooks. Fails on a document that needs more than `memory` to read.
 pub(crate) fn sort(
     files: &RenderedFiles,
     order: &[&str],
@@ -327,16 +328,17 @@ fn classify(path: &str, document: &str, head: Head, sorted: &mut Sorted) {
     });
 }
 
-/// The documents of earlier renders and what was read of them. The next render gives most of them again, and reading
-/// YAML is much of its work.
+/// Cache of documents and their metadata from earlier renders.
+///
+/// The next render yields mostly the same documents, and parsing YAML is much of its work.
 #[derive(Default)]
 pub(crate) struct Heads(Mutex<Arc<KnownHeads>>);
 
 type KnownHeads = HashMap<String, Documents>;
-/// A file's documents in order.
+/// Documents of a file, in order.
 type Documents = Arc<[(String, Head)]>;
 
-/// How many bytes of documents are kept.
+/// Maximum size of the cached documents in bytes.
 const MAX_KNOWN: usize = 32 * 1024 * 1024;
 
 impl Heads {
@@ -359,7 +361,7 @@ impl Heads {
     }
 }
 
-/// What is read of every document.
+/// Metadata read from every document.
 #[derive(Clone, Debug, Default)]
 struct Head {
     api_version: String,
@@ -371,7 +373,7 @@ struct Head {
 impl Head {
     fn read(document: &[u8], memory: usize) -> Result<Self, String> {
         if steersman_yaml::reading_memory(document) > memory {
-            return Err(format!("reading it would exceed the memory limit of {memory} bytes"));
+            return Err(format!("parsing the document would exceed the memory limit of {memory} bytes"));
         }
         const METADATA: Struct = Struct {
             name: "",

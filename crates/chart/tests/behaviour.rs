@@ -1,4 +1,4 @@
-//! What a chart can count on, and what it cannot do: purity, errors that help, hostile input.
+//! Guarantees for charts, and limits on them: purity, helpful errors, hostile input.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn a_missing_key_is_named_with_its_nearest_neighbour() {
     assert_eq!(source, "  image: {{ .Values.image.repository }}:1");
     assert_eq!(&source[diagnostic.span.clone()], "image");
     assert_eq!(diagnostic.span.start, "  image: {{ .Values.".len());
-    assert_eq!(diagnostic.label, "not set in values.yaml nor by -f or --set");
+    assert_eq!(diagnostic.label, "not set in values.yaml or by -f/--set");
     assert_eq!(diagnostic.chain.len(), 1);
     assert_eq!((diagnostic.chain[0].file.as_str(), diagnostic.chain[0].line), ("c/templates/a.yaml", 2));
     assert_eq!(
@@ -132,7 +132,7 @@ fn an_unknown_function_is_named_with_its_nearest_neighbour() {
     let error = render(&chart).unwrap_err();
     let diagnostic = error.diagnostic().unwrap();
     assert_eq!(&diagnostic.source.as_deref().unwrap()[diagnostic.span.clone()], "qoute");
-    assert_eq!(diagnostic.help.as_deref(), Some("there is a function `quote`; did you mean that?"));
+    assert_eq!(diagnostic.help.as_deref(), Some("did you mean the function `quote`?"));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn an_endless_tpl_ends() {
         ("values.yaml", "again: '{{ tpl .Values.again . }}'\n"),
         ("templates/a.yaml", "{{ tpl .Values.again . }}"),
     ]);
-    // Each level quotes the one below it; what counts is that it ends.
+    // Each level quotes the one below it; it only matters that this ends.
     assert!(render(&chart).is_err());
 }
 
@@ -170,7 +170,7 @@ fn imports_that_hold_themselves_end() {
     ];
     let chart = Chart::from_files(files.map(|(name, text)| File::new(name, text))).unwrap();
     let error = render(&chart).unwrap_err();
-    assert_eq!(error.to_string(), "the values that are imported from s have no end");
+    assert_eq!(error.to_string(), "import-values of s are cyclic or too large");
 }
 
 #[test]
@@ -235,13 +235,13 @@ fn values_come_together_in_the_order_of_flags() {
     assert_eq!(error.to_string(), "failed parsing --set data: key \"a\" has no value");
 }
 
-/// A .tgz of these entries, names as given.
+/// Builds a .tgz of these entries, with names unchanged.
 fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive =
         tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for (name, content) in entries {
         let mut header = tar::Header::new_gnu();
-        // Written by hand: the builder would refuse names that leave the directory.
+        // Set directly, because the builder rejects names that leave the directory.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_size(content.len() as u64);
         header.set_mode(0o644);
@@ -316,7 +316,12 @@ fn links_can_be_kept_inside_the_chart() {
     assert!(chart.warnings()[0].starts_with("found symbolic link in path: "));
     std::os::unix::fs::symlink(&outside, root.join("out.txt")).unwrap();
     assert_eq!(Chart::load(&root).unwrap().file("out.txt"), Some(&b"secret"[..]));
-    assert!(Chart::load_with(&root, inside).unwrap_err().to_string().contains("leads out of the chart"));
+    assert!(
+        Chart::load_with(&root, inside)
+            .unwrap_err()
+            .to_string()
+            .contains("points outside the chart directory")
+    );
     std::os::unix::fs::symlink(&root, root.join("loop")).unwrap();
     assert!(Chart::load(&root).is_err());
 }

@@ -1,4 +1,4 @@
-//! Charts from directories, archives and memory: what is loaded, what is refused, and what is warned of.
+//! Loading charts from directories, archives and memory: contents, rejections and warnings.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn names(files: &[File]) -> Vec<&str> {
     files.iter().map(|file| file.name.as_str()).collect()
 }
 
-/// A directory with these files.
+/// Creates a directory with these files.
 fn directory(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -187,7 +187,7 @@ fn links_are_followed_with_a_warning_or_kept_inside() {
     link(&outside.path().join("o.txt"), "o.txt");
     assert_eq!(load(Links::Follow).unwrap().file("o.txt"), Some(&b"outside"[..]));
     let error = load(Links::Inside).unwrap_err().to_string();
-    assert!(error.contains("leads out of the chart"), "{error}");
+    assert!(error.contains("points outside the chart directory"), "{error}");
     std::fs::remove_file(found.path().join("o.txt")).unwrap();
     link(Path::new("/nowhere/at/all"), "gone");
     let error = load(Links::Follow).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Flags that several commands share, named as Helm names them.
+//! Flags shared by several commands, with Helm's names.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,30 +26,30 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true, value_name = "NAME")]
     kube_context: Option<String>,
 
-    /// Say more on standard error, and print manifests even if they are broken
+    /// Enable verbose output on standard error, and print manifests even if they are invalid
     #[arg(long, global = true)]
     debug: bool,
 
-    /// File with the credentials of OCI registries
+    /// Path to the registry config file, with the credentials of OCI registries
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) registry_config: Option<PathBuf>,
 
-    /// File with the names and URLs of chart repositories
+    /// Path to the file containing repository names and URLs
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) repository_config: Option<PathBuf>,
 
-    /// Directory with the cached indexes of chart repositories
+    /// Path to the directory containing cached repository indexes
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) repository_cache: Option<PathBuf>,
 }
 
 impl GlobalArgs {
-    /// Whether to say more.
+    /// Whether debug output is enabled, by the flag or by HELM_DEBUG.
     pub(crate) fn debug(&self) -> bool {
         self.debug || std::env::var("HELM_DEBUG").is_ok_and(|value| flags::go_bool(&value) == Some(true))
     }
 
-    /// The kubeconfig's context that the flag or HELM_KUBECONTEXT names.
+    /// Returns the kubeconfig context named by the flag or by HELM_KUBECONTEXT.
     pub(crate) fn context(&self) -> Option<String> {
         let context = self.kube_context.clone().or_else(|| std::env::var("HELM_KUBECONTEXT").ok());
         context.filter(|name| !name.is_empty())
@@ -60,7 +60,7 @@ impl GlobalArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Values")]
 pub(crate) struct ValuesArgs {
-    /// Values in a YAML file, at a URL, or on standard input (-); may be repeated
+    /// Values from a YAML file, a URL, or standard input (-); may be repeated
     #[arg(short = 'f', long, value_name = "FILE", allow_hyphen_values = true)]
     values: Vec<String>,
 
@@ -68,19 +68,19 @@ pub(crate) struct ValuesArgs {
     #[arg(long, value_name = "KEY=VALUE", allow_hyphen_values = true)]
     set: Vec<String>,
 
-    /// Set values that are strings: key1=val1,key2=val2; may be repeated
+    /// Set STRING values: key1=val1,key2=val2; may be repeated
     #[arg(long, value_name = "KEY=VALUE", allow_hyphen_values = true)]
     set_string: Vec<String>,
 
-    /// Set values to what is in files: key1=path1,key2=path2; may be repeated
+    /// Set values from the contents of files: key1=path1,key2=path2; may be repeated
     #[arg(long, value_name = "KEY=PATH", allow_hyphen_values = true)]
     set_file: Vec<String>,
 
-    /// Set values that are JSON: key1=json1,key2=json2, or one JSON object; may be repeated
+    /// Set JSON values: key1=json1,key2=json2, or one JSON object; may be repeated
     #[arg(long, value_name = "KEY=JSON", allow_hyphen_values = true)]
     set_json: Vec<String>,
 
-    /// Set a value to a string in which nothing is special; may be repeated
+    /// Set a literal STRING value, without special characters; may be repeated
     #[arg(long, value_name = "KEY=VALUE", allow_hyphen_values = true)]
     set_literal: Vec<String>,
 }
@@ -102,7 +102,7 @@ impl ValuesArgs {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Chart source")]
 pub(crate) struct AccessArgs {
-    /// Name for the chart repository or registry
+    /// Username for the chart repository or registry
     #[arg(long, value_name = "NAME")]
     pub(crate) username: Option<String>,
 
@@ -110,37 +110,37 @@ pub(crate) struct AccessArgs {
     #[arg(long, value_name = "PASSWORD", allow_hyphen_values = true)]
     pub(crate) password: Option<String>,
 
-    /// Trust only the authorities in this PEM file
+    /// Verify server certificates using only the CA bundle in this PEM file
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 
-    /// Show the client certificate in this PEM file
+    /// Identify the client by the TLS certificate in this PEM file
     #[arg(long, value_name = "FILE")]
     pub(crate) cert_file: Option<PathBuf>,
 
-    /// The key of the client certificate
+    /// Private key of the client certificate, in PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 
-    /// Accept any server certificate
+    /// Skip TLS certificate checks
     #[arg(long)]
     pub(crate) insecure_skip_tls_verify: bool,
 
-    /// Speak to OCI registries without TLS
+    /// Use insecure HTTP connections to OCI registries
     #[arg(long)]
     pub(crate) plain_http: bool,
 
-    /// Refused: signatures are not verified yet
+    /// Not supported: signatures are not verified yet
     #[arg(long, hide = true)]
     verify: bool,
 
-    /// Where Helm finds the keys to verify with
+    /// Location of the public keys for verification; not used
     #[arg(long, hide = true)]
     keyring: Option<PathBuf>,
 }
 
 impl AccessArgs {
-    /// Refuses what is not supported.
+    /// Rejects unsupported flags.
     pub(crate) fn check(&self) -> Result {
         if self.verify {
             return Err(Failure::new("--verify is not supported: steer does not check signatures yet").help(
@@ -155,19 +155,19 @@ impl AccessArgs {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Chart source")]
 pub(crate) struct ChartArgs {
-    /// Version, or range of versions, of a chart that is fetched [default: the newest]
+    /// Version constraint for a fetched chart, such as 1.1.1 or ^2.0.0 [default: latest]
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     pub(crate) version: Option<String>,
 
-    /// URL of the chart repository to look in
+    /// Chart repository URL where to locate the requested chart
     #[arg(long, value_name = "URL")]
     pub(crate) repo: Option<String>,
 
-    /// Take pre-releases too; ignored with --version
+    /// Use development versions (pre-releases), too; ignored if --version is set
     #[arg(long)]
     pub(crate) devel: bool,
 
-    /// Send name and password to whatever host the chart is on
+    /// Pass credentials to all domains, whatever host the chart is on
     #[arg(long)]
     pub(crate) pass_credentials: bool,
 
@@ -176,12 +176,12 @@ pub(crate) struct ChartArgs {
 }
 
 impl ChartArgs {
-    /// As if these flags were given, and no others.
+    /// Returns the arguments as if only these flags were given.
     pub(crate) fn of(version: Option<&str>, repo: Option<&str>) -> Self {
         Self { version: version.map(str::to_owned), repo: repo.map(str::to_owned), ..Self::default() }
     }
 
-    /// Refuses what is not supported.
+    /// Rejects unsupported flags.
     pub(crate) fn check(&self) -> Result {
         self.access.check()
     }
@@ -189,17 +189,17 @@ impl ChartArgs {
 
 /// Flags that bound rendering.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Limits of rendering")]
+#[command(next_help_heading = "Rendering limits")]
 pub(crate) struct RenderArgs {
-    /// Memory that all templates of a render may fill together, such as 512Mi or 2Gi
+    /// Memory limit for all templates of a render, such as 512Mi or 2Gi
     #[arg(long, value_name = "SIZE", default_value = "256Mi", value_parser = flags::size)]
     render_memory: usize,
 
-    /// Cost of all templates of a render: a step costs 1, an RSA key 10 million, a password's hash 2 million
+    /// Cost limit for all templates of a render: 1 per step, 10M per RSA key, 2M per password hash
     #[arg(long, value_name = "NUMBER", default_value = "200000000")]
     render_cost: usize,
 
-    /// Time that rendering a chart may take
+    /// Time limit for rendering a chart
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = flags::duration)]
     render_timeout: Duration,
 }

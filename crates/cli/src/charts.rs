@@ -1,4 +1,4 @@
-//! Getting at charts and values: on disk, on standard input, or over the network.
+//! Locates and loads charts and values: from disk, standard input or the network.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::args::{ChartArgs, GlobalArgs, ValuesArgs};
 use crate::failure::{self, Failure, Result};
 use crate::remote;
 
-/// Renders within a time: then `interrupt` ends the render.
+/// Renders with a timeout, after which `interrupt` aborts the render.
 pub(crate) fn within<T>(timeout: Duration, interrupt: &Interrupt, render: impl FnOnce() -> T) -> T {
     let (done, finished) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -26,23 +26,23 @@ pub(crate) fn within<T>(timeout: Duration, interrupt: &Interrupt, render: impl F
     })
 }
 
-/// A chart to work with.
+/// A located chart.
 pub(crate) enum Located {
     /// A directory or archive on disk.
     Local(PathBuf),
-    /// An archive that was fetched.
+    /// A fetched archive.
     Fetched(Vec<u8>),
 }
 
 impl Located {
-    /// Finds a chart as Helm does: a path that exists is that, whatever else it could be.
+    /// Locates a chart as Helm does: an existing path takes precedence over any other interpretation.
     pub(crate) fn find(name: &str, args: &ChartArgs, globals: &GlobalArgs) -> Result<Self> {
         args.check()?;
         let name = name.trim();
         let path = Path::new(name);
         if path.exists() {
             if let Some(url) = &args.repo {
-                failure::warn(&format!("{name} is a chart in this directory, --repo {url} is not looked at"));
+                failure::warn(&format!("{name} is a chart in this directory, --repo {url} is ignored"));
             }
             let path = std::path::absolute(path).map_err(|error| Failure::new(format!("{name}: {error}")))?;
             return Ok(Self::Local(path));
@@ -61,7 +61,7 @@ impl Located {
         })
     }
 
-    /// Loads the chart and makes sure that it can be rendered by itself; `update` fetches missing dependencies.
+    /// Loads the chart and checks that it can be installed; `update` fetches missing dependencies.
     pub(crate) fn load_installable(
         &self,
         update: bool,
@@ -76,7 +76,7 @@ impl Located {
         if let Err(error) = chart.check_dependencies() {
             let Self::Local(path) = self else { return Err(error.into()) };
             if !update {
-                let hint = "--dependency-update fetches them, `steer chart dependency build` does it once";
+                let hint = "fetch them with --dependency-update, or once with `steer chart dependency build`";
                 return Err(Failure::from(error).help(hint));
             }
             remote::update_dependencies(path, args, globals)?;
@@ -87,13 +87,13 @@ impl Located {
     }
 }
 
-/// The values that all flags give together.
+/// Merges the values of all flags.
 pub(crate) fn values(args: &ValuesArgs, globals: &GlobalArgs) -> Result<Values> {
     let mut read = |name: &str| read_file(name, globals);
     Ok(args.options().merge(&mut read)?)
 }
 
-/// Reads a file that a flag names: a path, a URL, or `-` for standard input.
+/// Reads a file named by a flag: a path, a URL, or `-` for standard input.
 fn read_file(name: &str, globals: &GlobalArgs) -> std::result::Result<Vec<u8>, String> {
     if name.trim() == "-" {
         let mut data = Vec::new();
@@ -106,7 +106,7 @@ fn read_file(name: &str, globals: &GlobalArgs) -> std::result::Result<Vec<u8>, S
     std::fs::read(name).map_err(|error| format!("open {name}: {}", go_words(&error)))
 }
 
-/// An error of the operating system in the words that Go has for it.
+/// Returns Go's wording of an operating system error.
 pub(crate) fn go_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".into(),

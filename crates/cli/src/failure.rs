@@ -1,4 +1,4 @@
-//! How a failure is shown: where, what, and what now.
+//! Failures of commands, displayed with location, message and help.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,16 +14,16 @@ const HELP: Style = AnsiColor::Cyan.on_default().bold();
 const FRAME: Style = AnsiColor::Blue.on_default().bold();
 const CARET: Style = AnsiColor::Red.on_default().bold();
 
-/// What the shell sees when a reader went away, as from a program that the signal ended.
+/// Exit code for a closed pipe, the same as if SIGPIPE had terminated the program.
 const BROKEN_PIPE: u8 = 141;
 
-/// Why a command did not do what it was asked.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<Report>);
 
 #[derive(Debug, Default)]
 struct Report {
-    /// Helm's words where Helm has them.
+    /// The message, with Helm's wording where Helm has one.
     message: String,
     diagnostic: Option<Diagnostic>,
     help: Option<String>,
@@ -34,36 +34,36 @@ struct Report {
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure with nothing but words.
+    /// Creates a failure with a message only.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(Box::new(Report { message: message.into(), ..Report::default() }))
     }
 
-    /// The reader of standard output went away: no output is possible.
+    /// Creates a failure for a closed standard output, which is not displayed.
     pub(crate) fn broken_pipe() -> Self {
         Self(Box::new(Report { quiet: true, ..Report::default() }))
     }
 
-    /// The same with what would mend it.
+    /// Adds a help text on how to fix it.
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());
         self
     }
 
-    /// The same with an exit code of its own. Default: 1.
+    /// Sets the exit code. Default: 1.
     pub(crate) fn with_exit_code(mut self, code: u8) -> Self {
         self.0.code = Some(code);
         self
     }
 
-    /// What needs a feature that this build of the program leaves out.
+    /// Creates a failure for something that requires a feature missing in this build.
     #[cfg_attr(feature = "default", allow(dead_code, reason = "nothing is left out"))]
     pub(crate) fn of_feature(what: &str, feature: &str) -> Self {
-        Self::new(format!("{what}: steer was built without the feature `{feature}`"))
-            .help(format!("`cargo install --locked --path crates/cli --features {feature}` builds it in"))
+        Self::new(format!("{what}: built without the feature `{feature}`"))
+            .help(format!("rebuild with `cargo install --locked --path crates/cli --features {feature}`"))
     }
 
-    /// What a cluster answered: its message and reason, and what to do about it.
+    /// Creates a failure from a cluster's error: its message and reason, and what to do about it.
     pub(crate) fn of_kube(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => {
@@ -71,7 +71,7 @@ impl Failure {
                     ("", "") => format!("the API server answered with {}", status.code),
                     ("", reason) => reason.to_owned(),
                     (message, "") => message.to_owned(),
-                    // Most messages of the API server say the reason in words.
+                    // Most messages of the API server already contain the reason.
                     (message, reason) if names(message, reason) => message.to_owned(),
                     (message, reason) => format!("{message} ({reason})"),
                 };
@@ -85,18 +85,18 @@ impl Failure {
         }
     }
 
-    /// The tests failed, which the command has said already.
+    /// Creates a failure for failed tests, which the command has already reported.
     pub(crate) fn of_tests() -> Self {
         Self(Box::new(Report { quiet: true, code: Some(1), ..Report::default() }))
     }
 
-    /// The same with the step that it happened in.
+    /// Prefixes the message with the step in which it happened.
     pub(crate) fn within(mut self, step: &str) -> Self {
         self.0.message.insert_str(0, &format!("{step}: "));
         self
     }
 
-    /// What went wrong.
+    /// The message.
     pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
@@ -109,14 +109,14 @@ impl Failure {
         }
     }
 
-    /// Draws it on standard error, with colours if that is a terminal and they are not switched off.
+    /// Prints it to standard error, with colours if that is a terminal and they are not disabled.
     pub(crate) fn show(&self) {
         if !self.0.quiet {
             to_stderr(&self.draw());
         }
     }
 
-    /// The failure as it is shown, with colours.
+    /// Renders the failure with colours.
     pub(crate) fn draw(&self) -> String {
         let Report { message, diagnostic, help, .. } = &*self.0;
         let mut picture = format!("{ERROR}error:{ERROR:#} {}\n", message.trim_end());
@@ -131,7 +131,7 @@ impl Failure {
     }
 }
 
-/// Whether a message has the words of a reason such as `AlreadyExists` in it.
+/// Whether a message contains the words of a reason such as `AlreadyExists`.
 fn names(message: &str, reason: &str) -> bool {
     let letters = |text: &str| {
         text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>()
@@ -139,18 +139,20 @@ fn names(message: &str, reason: &str) -> bool {
     letters(message).contains(&letters(reason))
 }
 
-/// What to do about an answer of the API server.
+/// Returns what to do about an error of the API server.
 fn next_step(reason: &str, code: u16) -> Option<&'static str> {
     Some(match (reason, code) {
-        ("Unauthorized", _) | (_, 401) => "the credentials of the kubeconfig are not valid: sign in again",
+        ("Unauthorized", _) | (_, 401) => {
+            "the kubeconfig's credentials are invalid or expired: sign in again"
+        }
         ("Forbidden", _) | (_, 403) => {
-            "ask for the permission, or name a kubeconfig that has it by --kubeconfig"
+            "request the permission, or use a kubeconfig that has it with --kubeconfig"
         }
         ("NotFound", _) => "`steer deploy --crds-only` installs a project's definitions",
-        ("Conflict", _) => "it was changed meanwhile: run this again",
-        ("Invalid", _) => "mend the field that is named, and run this again",
+        ("Conflict", _) => "it was modified concurrently: try again",
+        ("Invalid", _) => "fix the field and try again",
         ("ServerTimeout" | "Timeout" | "TooManyRequests" | "ServiceUnavailable", _) | (_, 429 | 503) => {
-            "the API server is busy: run this again"
+            "the API server is busy: try again"
         }
         _ => return None,
     })
@@ -186,7 +188,7 @@ impl From<steersman_release::Error> for Failure {
         let help = match &error {
             steersman_release::Error::Chart(_) => None,
             steersman_release::Error::InProgress { remaining } => Some(format!(
-                "if no other process works on it, run this again in {} seconds: the operation is then recovered",
+                "if no other process works on it, try again in {} seconds to recover the operation",
                 remaining.as_secs() + 1
             )),
             steersman_release::Error::InvalidOwnership { .. } => Some(
@@ -216,12 +218,12 @@ impl From<steersman_scaffold::Error> for Failure {
     }
 }
 
-/// Says something on standard error that is no reason to stop.
+/// Prints a warning to standard error.
 pub(crate) fn warn(message: &str) {
     to_stderr(&format!("{WARNING}warning:{WARNING:#} {message}\n"));
 }
 
-/// Says on standard error what is being done.
+/// Prints a progress note to standard error.
 pub(crate) fn note(message: &str) {
     to_stderr(&format!("{message}\n"));
 }
@@ -231,7 +233,7 @@ fn to_stderr(text: &str) {
     let _ = stderr.write_all(text.as_bytes());
 }
 
-/// The line with the failing part underlined, and the templates that included it.
+/// Draws the source line with the failing part underlined, and the templates that included it.
 fn draw_place(picture: &mut String, diagnostic: &Diagnostic) {
     let Diagnostic { location, source, span, label, chain, .. } = diagnostic;
     let number = location.line.to_string();
@@ -252,14 +254,14 @@ fn draw_place(picture: &mut String, diagnostic: &Diagnostic) {
     close_frame(picture);
 }
 
-/// The last joint of the frame is a corner.
+/// Replaces the frame's last joint by a corner.
 fn close_frame(picture: &mut String) {
     if let Some(joint) = picture.rfind('├') {
         picture.replace_range(joint..joint + '├'.len_utf8(), "╰");
     }
 }
 
-/// As editors take it: columns count from 1.
+/// Formats a location as editors accept it, with columns counted from 1.
 fn place(location: &Location) -> String {
     let Location { file, line, column } = location;
     match column {
@@ -268,7 +270,7 @@ fn place(location: &Location) -> String {
     }
 }
 
-/// Tabs have no width of their own, which would put the carets in the wrong place.
+/// Replaces tabs by spaces: their varying width would misplace the carets.
 fn without_tabs(text: &str) -> String {
     text.replace('\t', "    ")
 }
@@ -289,13 +291,13 @@ mod tests {
             drawn
         };
         let said = shown("pods is forbidden: no", "Forbidden", 403);
-        assert!(said.starts_with("error: pods is forbidden: no\nhelp: ask for the permission"), "{said}");
+        assert!(said.starts_with("error: pods is forbidden: no\nhelp: request the permission"), "{said}");
         let said = shown("shops \"a\" already exists", "AlreadyExists", 409);
         assert_eq!(said, "error: shops \"a\" already exists\n");
         let said = shown("the object has been modified", "Conflict", 409);
         assert_eq!(
             said,
-            "error: the object has been modified (Conflict)\nhelp: it was changed meanwhile: run this again\n"
+            "error: the object has been modified (Conflict)\nhelp: it was modified concurrently: try again\n"
         );
         assert_eq!(shown("", "", 500), "error: the API server answered with 500\n");
     }

@@ -1,4 +1,4 @@
-//! What Helm's flag parser accepts and clap's does not.
+//! Supports what Helm's flag parser accepts and clap's does not.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use clap::{ArgAction, Command};
 
-/// Under the name of another program this is that program: `helm-operator run …` and `ansible-operator run …` of operator-sdk are
-/// `steer run helm …` and `steer run ansible …`, so that an image in their place needs no other command line, and `kubectl-kudo …`
-/// and `kubectl-kuttl …`, which kubectl calls for `kubectl kudo …` and `kubectl kuttl …`, are `steer kudo …` and `steer kuttl …`;
-/// `kubectl kudo test` runs kuttl's suites.
+/// Rewrites the command line if this program is run under the name of another one.
+///
+/// operator-sdk's `helm-operator run …` and `ansible-operator run …` become `steer run helm …` and `steer run ansible …`, so that
+/// an image that replaces theirs needs no other command line. `kubectl-kudo …` and `kubectl-kuttl …`, which kubectl runs for
+/// `kubectl kudo …` and `kubectl kuttl …`, become `steer kudo …` and `steer kuttl …`; `kubectl kudo test` runs kuttl's suites.
 pub(crate) fn as_other_program(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.collect();
     let called = words.first().and_then(|name| Path::new(name).file_stem());
@@ -26,7 +27,7 @@ pub(crate) fn as_other_program(words: impl Iterator<Item = OsString>) -> Vec<OsS
     command.iter().map(OsString::from).chain(words.into_iter().skip(skipped)).collect()
 }
 
-/// Helm takes `--include-crds=true` for `--include-crds`, and `--include-crds=false` for nothing: so do we.
+/// Rewrites `--include-crds=true` to `--include-crds` and drops `--include-crds=false`, as in Helm.
 pub(crate) fn booleans_without_values(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let mut booleans = BTreeSet::new();
     collect_booleans(command, &mut booleans);
@@ -52,21 +53,21 @@ fn collect_booleans(command: &Command, booleans: &mut BTreeSet<String>) {
     command.get_subcommands().for_each(|subcommand| collect_booleans(subcommand, booleans));
 }
 
-/// Reads a duration as Go writes it: `90s`, `5m0s`, `1h`.
+/// Parses a duration in Go's format: `90s`, `5m0s`, `1h`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     steersman_helm_operator::duration(text).map_err(|error| format!("{error}: such as 90s or 5m"))
 }
 
-/// Reads a number of bytes, in binary units as Kubernetes writes them: `256Mi`, `2Gi`, `1048576`.
+/// Parses a number of bytes with Kubernetes' binary suffixes: `256Mi`, `2Gi`, `1048576`.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
     let units = [("Ki", 1usize << 10), ("Mi", 1 << 20), ("Gi", 1 << 30)];
     let unit = units.into_iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)));
     let (number, unit) = unit.unwrap_or((text, 1));
     let bytes = number.parse().ok().and_then(|number: usize| number.checked_mul(unit));
-    bytes.ok_or_else(|| format!("{text:?} is no size such as 256Mi or 2Gi"))
+    bytes.ok_or_else(|| "expected a number of bytes, such as 1048576, 256Mi or 2Gi".to_owned())
 }
 
-/// What Go takes for a boolean.
+/// Parses a boolean as Go's strconv.ParseBool does.
 pub(crate) fn go_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -75,7 +76,7 @@ pub(crate) fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Splits `a,b,"c,d"` at its commas, as Helm does with flags that take lists.
+/// Splits `a,b,"c,d"` at its commas, as Helm does for list flags.
 pub(crate) fn split_list(words: &[String]) -> Vec<String> {
     words.iter().flat_map(|word| split_word(word)).collect()
 }

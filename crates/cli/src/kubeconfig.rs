@@ -1,4 +1,4 @@
-//! Entries of clusters in the user's kubeconfig, added and removed as kind does it.
+//! Adds and removes clusters in the user's kubeconfig, as kind does.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Longest wait for another program that changes the file.
+/// Timeout for another program's lock on the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The file that a cluster is added to: the one that is given, else the first of `KUBECONFIG` that exists or the last of it, else
-/// `~/.kube/config`.
+/// Returns the file to add a cluster to.
+///
+/// That is the given one, else the first of `KUBECONFIG` that exists or its last one, else `~/.kube/config`.
 pub(crate) fn file(given: Option<&Path>) -> Option<PathBuf> {
     if let Some(path) = given.filter(|path| !path.as_os_str().is_empty()) {
         return Some(path.to_owned());
@@ -23,12 +24,12 @@ pub(crate) fn file(given: Option<&Path>) -> Option<PathBuf> {
     existing.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".kube/config")))
 }
 
-/// Adds the only cluster of a kubeconfig to the file under a name, and makes it the current one.
+/// Adds the only cluster of a kubeconfig to a file under a name, and makes its context the current one.
 pub(crate) fn merge(path: &Path, name: &str, kubeconfig: &Value) -> std::io::Result<()> {
     change(path, |config| add(config, name, kubeconfig))
 }
 
-/// A kubeconfig with the only cluster of another under a name.
+/// Returns a kubeconfig with the only cluster of another one renamed.
 pub(crate) fn renamed(name: &str, kubeconfig: &Value) -> Value {
     let mut config = empty();
     add(&mut config, name, kubeconfig);
@@ -47,7 +48,7 @@ fn add(config: &mut Value, name: &str, kubeconfig: &Value) {
     config["current-context"] = name.into();
 }
 
-/// Removes what [`merge`] added. A file that is empty then stays, as with kind.
+/// Removes what [`merge`] added. A file that is then empty is kept, as with kind.
 pub(crate) fn remove(path: &Path, name: &str) -> std::io::Result<()> {
     if !path.exists() {
         return Ok(());
@@ -88,14 +89,14 @@ fn change(path: &Path, edit: impl FnOnce(&mut Value)) -> std::io::Result<()> {
     let mut config = match steersman_yaml::from_slice(&text).map_err(|error| malformed(error.to_string()))? {
         Value::Null => empty(),
         config @ Value::Object(_) => config,
-        _ => return Err(malformed("it is no kubeconfig".into())),
+        _ => return Err(malformed("not a kubeconfig".into())),
     };
     edit(&mut config);
     let text = steersman_yaml::to_string(&config).map_err(|error| malformed(error.to_string()))?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     let temporary = path.with_file_name(name);
-    // The file of a link is changed, not the link.
+    // For a symbolic link, its target is changed.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     private(&temporary)
         .and_then(|mut file| file.write_all(text.as_bytes()))
@@ -105,7 +106,7 @@ fn change(path: &Path, edit: impl FnOnce(&mut Value)) -> std::io::Result<()> {
         })
 }
 
-/// Makes a file that only its owner can read.
+/// Creates a file that only its owner can read.
 pub(crate) fn private(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -117,7 +118,7 @@ pub(crate) fn private(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// The lock that kubectl and kind take: a file beside the kubeconfig that is there while it is changed.
+/// The lock of kubectl and kind: a file next to the kubeconfig that exists while it is being changed.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -134,7 +135,7 @@ impl Lock {
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     let why = format!(
-                        "{} is there for too long: remove it if no other program writes",
+                        "timed out waiting for the lock {}: remove it if no other program is writing",
                         lock.display()
                     );
                     return Err(std::io::Error::new(ErrorKind::WouldBlock, why));

@@ -1,4 +1,4 @@
-//! Handing rendered manifests to another program.
+//! Post-renderers: passes rendered manifests through another program.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use crate::failure::{Failure, Result};
 
-/// A program that gets manifests on standard input and gives others on standard output.
+/// A program that reads manifests from standard input and writes others to standard output.
 pub(crate) struct PostRenderer {
     program: PathBuf,
     arguments: Vec<String>,
 }
 
 impl PostRenderer {
-    /// Finds the program: in PATH, or where the path says if it is one.
+    /// Finds the program by its path, or in PATH.
     pub(crate) fn find(program: &str, arguments: &[String]) -> Result<Self> {
         let not_found = |reason: &str| {
             Failure::new(format!(
@@ -46,7 +46,7 @@ impl PostRenderer {
             .spawn()
             .map_err(|error| format!("error while running command {name}. error output:\n: {error}"))?;
         let stdin = child.stdin.take();
-        // Written from a thread of its own: a program may answer before it has read everything.
+        // Written from a separate thread: a program may write output before it has read everything.
         let done = std::thread::scope(|scope| {
             scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(manifests.as_bytes())));
             child.wait_with_output()
@@ -60,7 +60,7 @@ impl PostRenderer {
             };
             return Err(format!("error while running command {name}. error output:\n{said}: {how}"));
         }
-        String::from_utf8(done.stdout).map_err(|_| format!("{name} did not answer with text"))
+        String::from_utf8(done.stdout).map_err(|_| format!("{name} did not print valid UTF-8"))
     }
 }
 

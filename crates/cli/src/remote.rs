@@ -1,4 +1,4 @@
-//! Charts and files over the network: HTTP repositories, OCI registries and URLs.
+//! Fetches charts and files over the network: HTTP repositories, OCI registries and URLs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::args::{AccessArgs, ChartArgs, GlobalArgs};
 use crate::failure::{self, Failure, Result};
 use crate::runtime;
 
-/// How long a schema may take, as in Helm.
+/// Timeout for fetching a schema, as in Helm.
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Runs something on the network.
+/// Runs a future that accesses the network.
 pub(crate) fn block_on<T>(future: impl Future<Output = std::result::Result<T, FetchError>>) -> Result<T> {
     Ok(runtime::current_thread()?.block_on(future)?)
 }
 
-/// The archive of the chart that a URL, a repository or a registry has under a name.
+/// Fetches the archive of a chart from a URL, a repository or a registry.
 pub(crate) fn chart(name: &str, args: &ChartArgs, globals: &GlobalArgs) -> Result<Vec<u8>> {
     let (fetcher, access) = (Fetcher::new(globals.paths()), args.access()?);
     let fetched = block_on(fetcher.fetch(&args.request(name), &access))?;
@@ -34,13 +34,13 @@ pub(crate) fn chart(name: &str, args: &ChartArgs, globals: &GlobalArgs) -> Resul
 
 /// Fetches the dependencies of the chart in a directory.
 pub(crate) fn update_dependencies(path: &Path, args: &ChartArgs, globals: &GlobalArgs) -> Result {
-    // Helm says this on standard output, among the manifests: there it would break whatever reads them.
+    // Helm prints progress to standard output, among the manifests, where it would break their readers.
     let (fetcher, access) = (Fetcher::new(globals.paths()), args.access()?);
     let mut progress = failure::note;
     block_on(Manager::new(&fetcher, &access, path, &mut progress).update())
 }
 
-/// The file at a URL.
+/// Fetches the file at a URL.
 pub(crate) fn file(url: &str, globals: &GlobalArgs) -> Result<Vec<u8>> {
     let fetcher = Fetcher::new(globals.paths());
     block_on(fetcher.fetch_file(url))
@@ -53,15 +53,15 @@ pub(crate) fn schemas(globals: &GlobalArgs) -> FetchSchema {
         let limits = Limits { request: SCHEMA_TIMEOUT, ..Limits::default() };
         let fetcher = Fetcher::new(paths.clone()).with_limits(limits);
         let fetch = || block_on(fetcher.fetch_file(url)).map_err(|failure| failure.message().to_owned());
-        // Rendering for a cluster happens within a runtime, where no other may be started: the fetch has its own thread.
+        // Rendering for a cluster runs inside a runtime, in which no other may be started, so fetch on a separate thread.
         let fetched = std::thread::scope(|scope| scope.spawn(fetch).join());
-        let data = fetched.map_err(|_| format!("fetching {url} broke off"))??;
+        let data = fetched.map_err(|_| format!("fetching {url} was interrupted"))??;
         serde_json::from_slice(&data).map_err(|error| error.to_string())
     })
 }
 
 impl GlobalArgs {
-    /// Where Helm's files are.
+    /// Returns the paths of Helm's files.
     pub(crate) fn paths(&self) -> Paths {
         let mut paths = Paths::from_env();
         let overrides = [
@@ -79,7 +79,7 @@ impl GlobalArgs {
 }
 
 impl AccessArgs {
-    /// How to speak to a repository or registry.
+    /// Returns credentials and TLS settings for a repository or registry.
     pub(crate) fn access(&self) -> Result<Access> {
         self.check()?;
         Ok(Access {
@@ -100,7 +100,7 @@ impl ChartArgs {
         Ok(Access { pass_credentials: self.pass_credentials, ..self.access.access()? })
     }
 
-    /// A request for `chart` as the flags want it.
+    /// Returns a request for `chart` with the flags applied.
     pub(crate) fn request(&self, chart: &str) -> Request {
         let version = match self.version.as_deref().unwrap_or_default().trim() {
             "" if self.devel => ">0.0.0-0",

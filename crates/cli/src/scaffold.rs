@@ -1,4 +1,4 @@
-//! What the commands that scaffold share: the chart that they are given, and what they tell of files.
+//! Shared by the scaffolding commands: chart flags, and the report on files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,13 +25,13 @@ pub(crate) struct KindArgs {
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
 
-    /// The kind [default with a chart: the chart's name in camel case]
+    /// Resource kind [default with a chart: the chart's name in camel case]
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
 }
 
 impl KindArgs {
-    /// Asks for what is missing and has no default.
+    /// Prompts for missing flags without a default.
     pub(crate) fn complete(&mut self) -> Result {
         for (flag, question, default) in [
             (&mut self.group, "API group, without the domain", None),
@@ -50,25 +50,25 @@ impl KindArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Chart")]
 pub(crate) struct HelmChartArgs {
-    /// Chart to start from: a directory, an archive, a URL, oci://…, or repository/name
+    /// Chart to scaffold from: a directory, archive, URL, oci:// reference, or repository/name
     #[arg(long, value_name = "CHART")]
     pub(crate) helm_chart: Option<String>,
 
-    /// URL of the chart repository to look in
+    /// Chart repository URL where to locate the requested chart
     #[arg(long, value_name = "URL", requires = "helm_chart")]
     helm_chart_repo: Option<String>,
 
-    /// Version, or range of versions, of a chart that is fetched [default: the newest]
+    /// Version constraint for a fetched chart, such as 1.1.1 or ^2.0.0 [default: latest]
     #[arg(long, value_name = "RANGE", requires = "helm_chart")]
     helm_chart_version: Option<String>,
 
-    /// Accepted for operator-sdk's sake: definitions are of v1
+    /// Accepted for compatibility with operator-sdk; CRDs are always v1
     #[arg(long, hide = true, value_parser = ["v1"])]
     crd_version: Option<String>,
 }
 
 impl HelmChartArgs {
-    /// The chart, if one is given.
+    /// Loads the chart, if one is given.
     pub(crate) fn load(&self, globals: &GlobalArgs) -> Result<Option<Chart>> {
         let Some(name) = &self.helm_chart else { return Ok(None) };
         let source = ChartArgs::of(self.helm_chart_version.as_deref(), self.helm_chart_repo.as_deref());
@@ -79,15 +79,15 @@ impl HelmChartArgs {
         Ok(Some(chart))
     }
 
-    /// Where the chart is, if it is on disk.
+    /// Returns the chart's path, if it is on disk.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         self.helm_chart.as_ref().map(PathBuf::from).filter(|path| path.exists())
     }
 }
 
-/// Tells what became of a project's files. Says whether anything changed.
+/// Reports the outcomes of a project's files. Returns whether anything changed.
 pub(crate) fn report(written: &[Written], output: &mut Output) -> bool {
-    // The files of a chart are told of together.
+    // The files of a chart are summarized.
     let mut charts: BTreeMap<String, usize> = BTreeMap::new();
     let mut changed = false;
     for Written { path, outcome, .. } in written {
@@ -114,7 +114,7 @@ pub(crate) fn report(written: &[Written], output: &mut Output) -> bool {
         }
     }
     if !changed {
-        output.line("nothing to do: the project is as asked for");
+        output.line("nothing to do: the project is up to date");
     }
     changed
 }

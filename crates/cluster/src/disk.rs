@@ -1,4 +1,4 @@
-//! A cluster's objects in a directory, in one file of redb: its commits are whole or absent, whenever the process dies.
+//! Persistence of a cluster in one redb file, whose commits are atomic even if the process dies.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,28 +16,30 @@ use steersman_apiserver::Builder;
 
 use crate::{cluster::draw_token, error::Error, pki::Authority};
 
-/// `resource`, a zero byte and `key`, to the revisions of the last write and of the creation, and the object.
+/// The objects, by `resource`, a zero byte and `key`.
+///
+/// Each value has the revisions of the last write and of the creation, and the object.
 const OBJECTS: TableDefinition<'_, &str, (u64, u64, &[u8])> = TableDefinition::new("objects");
-/// The last revision, which a deletion may have taken.
+/// The last revision, which may belong to a deletion.
 const COUNTERS: TableDefinition<'_, &str, u64> = TableDefinition::new("counters");
-/// What makes the cluster the same one after a restart, in texts.
+/// The cluster's identity, which stays the same over restarts, as strings.
 const IDENTITY: TableDefinition<'_, &str, &str> = TableDefinition::new("identity");
-/// Written to and dropped again, to see whether there is room.
+/// Written and dropped again, to test for free disk space.
 const PROBE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("room");
 
 const FILE: &str = "cluster.redb";
 const REVISION: &str = "revision";
-/// Everything is in memory anyway, so the file's pages need not be.
+/// Objects are in memory anyway, so the page cache can be small.
 const PAGE_CACHE: usize = 8 << 20;
-/// A cluster that was dropped a moment ago may still hold the file.
+/// How long to wait for the file's lock: a cluster that was just dropped may still hold it.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often a disk that can't be written to is tried again.
+/// Delay between attempts to recover a disk that can't be written to.
 const RETRY: Duration = Duration::from_secs(1);
-/// A disk has recovered when what failed has room again, as far as it lies between these.
+/// Bounds of the probe's size: the disk has recovered once there is space for the failed write, within these bounds.
 const MIN_PROBE: usize = 64 << 10;
 const MAX_PROBE: usize = 4 << 20;
 
-/// What lasts beside the objects.
+/// The identity that is stored beside the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     /// The authority's certificate in PEM.
@@ -48,7 +50,9 @@ struct Identity {
     token: String,
 }
 
-/// Restores a directory into a server, which keeps there what it writes from now on; with the cluster's authority and token.
+/// Restores a directory into a server builder, and persists the server's writes in it from then on.
+///
+/// Also returns the cluster's authority and token.
 pub(crate) async fn restore(
     directory: &Path,
     builder: Builder,
@@ -63,7 +67,7 @@ pub(crate) async fn restore(
     Ok((builder.restore(records).journal(disk.journal()?), authority, identity.token))
 }
 
-/// Makes the certificates and the token of a directory that has none yet.
+/// Creates and stores the authority and the token of a new directory.
 fn create_identity(disk: &Disk) -> Result<Identity, Error> {
     let authority = Authority::generate()?;
     let certificate = authority.certificate().to_owned();
@@ -72,7 +76,7 @@ fn create_identity(disk: &Disk) -> Result<Identity, Error> {
     Ok(identity)
 }
 
-/// A directory that this cluster holds.
+/// An open data directory.
 #[derive(Debug)]
 struct Disk {
     database: Database,
@@ -80,7 +84,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Opens a directory, and makes it if it is not there.
+    /// Opens a directory, creating it if it does not exist.
     async fn open(directory: &Path) -> Result<Self, Error> {
         let path = directory.join(FILE);
         let failed = |error: redb::Error| Error::DataDirectory(path.clone(), Box::new(error));
@@ -100,7 +104,7 @@ impl Disk {
         Ok(Self { database, path })
     }
 
-    /// The objects as they were written last, and the identity if there is one yet.
+    /// Returns the last state of the objects, and the identity if there is one yet.
     fn load(&self) -> Result<(Vec<Record>, Option<Identity>), Error> {
         self.read().map_err(|error| Error::DataDirectory(self.path.clone(), Box::new(error)))
     }
@@ -120,7 +124,7 @@ impl Disk {
         if let Some(counters) = present(transaction.open_table(COUNTERS))?
             && let Some(revision) = counters.get(REVISION)?
         {
-            // A deletion without a watch event: only its revision counts.
+            // Represents a deletion without a watch event: only its revision matters.
             let revision = revision.value();
             let (resource, key) = (String::new(), String::new());
             records.push(Record { resource, key, revision, created: revision, object: None });
@@ -137,7 +141,7 @@ impl Disk {
         Ok((records, identity))
     }
 
-    /// Keeps an identity.
+    /// Stores an identity.
     fn save_identity(&self, identity: &Identity) -> Result<(), Error> {
         let write = || -> Result<(), redb::Error> {
             let transaction = self.database.begin_write()?;
@@ -152,7 +156,7 @@ impl Disk {
         write().map_err(|error| Error::DataDirectory(self.path.clone(), Box::new(error)))
     }
 
-    /// The journal that keeps what the server writes from now on.
+    /// Returns the journal that persists the server's writes.
     fn journal(self) -> Result<DiskJournal, Error> {
         let (messages, inbox) = mpsc::channel();
         let path = self.path.clone();
@@ -164,8 +168,9 @@ impl Disk {
     }
 }
 
-/// Makes an empty file under another name, and gives it its own when it is whole: a process that is killed meanwhile
-/// leaves nothing that can't be opened.
+/// Creates an empty file under a temporary name, and links it when it is complete.
+///
+/// A process that is killed meanwhile leaves no file that can't be opened.
 fn begin(path: &Path) -> Result<(), DatabaseError> {
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
     let _ = std::fs::remove_file(&fresh);
@@ -179,7 +184,7 @@ fn begin(path: &Path) -> Result<(), DatabaseError> {
     }
 }
 
-/// Opens the file, readable by its owner alone: it holds secrets.
+/// Opens the file, readable only by its owner, since it contains secrets.
 fn create(path: &Path) -> Result<Database, DatabaseError> {
     #[cfg(unix)]
     {
@@ -200,14 +205,15 @@ fn present<T>(opened: Result<T, TableError>) -> Result<Option<T>, redb::Error> {
 }
 
 enum Message {
-    /// Whom to tell what became of the writes.
+    /// Registers the observer to notify of each write's outcome.
     Observe(JournalObserver),
-    /// The next write.
+    /// A record to write.
     Write(Record),
 }
 
-/// The thread that writes, seen from the server. What gathers while one commit reaches the disk makes up the next one, so
-/// many writers wait for few of them.
+/// The server's handle to the writer thread.
+///
+/// Records that arrive during a commit are written by the next one, so many writers share few commits.
 #[derive(Debug)]
 struct DiskJournal {
     messages: Option<mpsc::Sender<Message>>,
@@ -217,7 +223,7 @@ struct DiskJournal {
 impl DiskJournal {
     fn send(&self, message: Message) {
         if let Some(messages) = &self.messages {
-            // The thread ends when this sender is dropped, and not before.
+            // The thread ends only when this sender is dropped.
             let _ = messages.send(message);
         }
     }
@@ -235,10 +241,10 @@ impl Journal for DiskJournal {
 
 impl Drop for DiskJournal {
     fn drop(&mut self) {
-        // What was taken is still written, and then the file is free again.
+        // The records already sent are still written before the file is closed.
         self.messages = None;
         if let Some(writer) = self.writer.take()
-            // The last owner of a server can be this thread while it tells the server of a failure.
+            // The writer thread itself may drop the last reference to a server, when it notifies the server of a failure.
             && writer.thread().id() != std::thread::current().id()
         {
             let _ = writer.join();
@@ -264,15 +270,15 @@ fn run(disk: Disk, inbox: &mpsc::Receiver<Message>) {
     }
 }
 
-/// What the thread works on.
+/// The state of the writer thread.
 struct Writer {
-    /// Closed after a failure, since only opening it anew tells what has reached the disk.
+    /// `None` after a failure, since only reopening the file shows what has reached the disk.
     database: Option<Database>,
     path: PathBuf,
     observer: JournalObserver,
-    /// Writes up to this revision that are not on disk were undone.
+    /// Records up to this revision that are not on disk were rolled back.
     void: u64,
-    /// There while writes can't be kept.
+    /// Set while writes can't be persisted.
     failure: Option<Failure>,
 }
 
@@ -281,9 +287,9 @@ struct Failure {
     why: String,
     /// When to try again.
     retry: Instant,
-    /// What has to be on disk before anything else is written: the objects as they were before the commit.
+    /// Records to write before anything else: the objects as they were before the failed commit.
     former: Vec<Record>,
-    /// Room that there must be, in bytes.
+    /// Free space that is required, in bytes.
     room: usize,
 }
 
@@ -321,7 +327,7 @@ impl Writer {
         let why = format!("{}: {error}", self.path.display());
         tracing::error!(
             error = why,
-            "the data directory can't be written to: the cluster is read-only until it can"
+            "cannot write to the data directory: the cluster is read-only until writes succeed again"
         );
         self.database = None;
         let undone = self.observer.failed(&why);
@@ -331,7 +337,7 @@ impl Writer {
         self.failure = Some(Failure { why, retry: Instant::now() + RETRY, former: undone.records, room });
     }
 
-    /// Tries whether writes can be kept again, when it is time to.
+    /// Tries to recover from a failure, if it is time to.
     fn retry(&mut self) {
         let Some(failure) = &mut self.failure else { return };
         if Instant::now() < failure.retry {
@@ -339,21 +345,23 @@ impl Writer {
         }
         match recover(&self.path, failure) {
             Ok(database) => {
-                tracing::info!(path = %self.path.display(), "the data directory can be written to again");
+                tracing::info!(path = %self.path.display(), "the data directory is writable again");
                 self.database = Some(database);
                 self.failure = None;
                 self.observer.recovered();
             }
             Err(error) => {
-                tracing::debug!(%error, path = %self.path.display(), "the data directory still can't be written to");
+                tracing::debug!(%error, path = %self.path.display(), "the data directory is still read-only");
                 failure.retry = Instant::now() + RETRY;
             }
         }
     }
 }
 
-/// Opens the file after a failure. What failed may have reached it all the same, and was answered as undone: it is taken
-/// back. The room that was missing is written to and freed again, so that the next write does not fail at once.
+/// Reopens the file after a failure, and rolls back the failed commit.
+///
+/// The commit may have reached the disk even though its writes were reported as failed. The required space is then written
+/// and freed again, so that the next write does not fail at once.
 fn recover(path: &Path, failure: &Failure) -> Result<Database, redb::Error> {
     let database = create(path)?;
     let transaction = database.begin_write()?;
@@ -366,7 +374,7 @@ fn recover(path: &Path, failure: &Failure) -> Result<Database, redb::Error> {
     Ok(database)
 }
 
-/// Writes records in their order, and gives the last one's revision.
+/// Writes records in order, and returns the last one's revision.
 fn write(transaction: &WriteTransaction, records: &[Record]) -> Result<u64, redb::Error> {
     let mut last = 0;
     let mut objects = transaction.open_table(OBJECTS)?;

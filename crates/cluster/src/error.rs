@@ -22,16 +22,16 @@ pub enum Error {
     /// The data directory can't be used: another cluster holds it, the disk fails, or the feature `data-dir` is left out.
     #[error("cannot keep data in {0}: {1}")]
     DataDirectory(std::path::PathBuf, #[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The objects in front of the metrics API could not be created.
+    /// The Service, ClusterRole or APIService of the metrics API could not be created.
     #[error("cannot install the metrics API: {0}")]
     Metrics(String),
-    /// The cluster has no listener, so it has no kubeconfig.
+    /// The cluster has no listener, so there is no kubeconfig.
     #[error("the cluster has no listener")]
     NoListener,
-    /// The cluster's workloads have ended with their runtime.
-    #[error("the cluster does not run any more: take its checkpoint on the runtime that it was started on")]
+    /// The workloads have ended, with their runtime.
+    #[error("the cluster has stopped: take checkpoints on the runtime that started it")]
     Ended,
-    /// Started outside of a tokio runtime.
+    /// The cluster was started outside a tokio runtime.
     #[error("a cluster needs a tokio runtime: {0}")]
     Runtime(#[from] tokio::runtime::TryCurrentError),
 }

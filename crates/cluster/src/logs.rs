@@ -1,4 +1,4 @@
-//! What containers would have said.
+//! Logs of simulated containers.
 
 use http::{Response, StatusCode, header};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use steersman_apiserver::{Connection, Connector};
 
 use crate::annotations::LOGS;
 
-/// Answers for containers that do not run: logs come from an annotation, and nothing can be executed.
+/// Serves the container subresources of pods: logs from an annotation. `exec` and the like are refused.
 #[derive(Debug)]
 pub(crate) struct SimulatedContainers;
 
@@ -20,7 +20,7 @@ impl Connector for SimulatedContainers {
         Box::pin(async move {
             if connection.subresource != "log" {
                 let what = format!(
-                    "{} is not supported: the containers of this cluster are simulated and run nothing",
+                    "{} is not supported: the containers of this cluster are simulated",
                     connection.subresource
                 );
                 return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, Reason::NotImplemented, what));
@@ -86,7 +86,7 @@ fn log(pod: &Value, query: &str) -> ApiResult<String> {
     Ok(text)
 }
 
-/// Why a container has nothing to say yet.
+/// Returns the waiting reason of a container that has no logs yet.
 fn waiting_reason<'a>(pod: &'a Value, container: &str) -> Option<&'a str> {
     let statuses = ["initContainerStatuses", "containerStatuses"]
         .iter()
@@ -99,7 +99,7 @@ fn waiting_reason<'a>(pod: &'a Value, container: &str) -> Option<&'a str> {
     }
     match found {
         None => Some("ContainerCreating"),
-        // What ended before still has its log.
+        // A container that terminated before still has its previous logs.
         Some(status) if status["lastState"]["terminated"].is_object() => None,
         Some(status) => status["state"]["waiting"]["reason"].as_str(),
     }

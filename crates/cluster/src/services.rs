@@ -1,4 +1,4 @@
-//! What is known of the servers behind services of the cluster, where nothing runs.
+//! The real servers behind services of the cluster, whose pods are simulated.
 
 use std::{
     collections::BTreeMap,
@@ -18,11 +18,11 @@ use crate::{annotations::ADDRESS, tls_client::dial};
 
 type Handler = dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> + Send + Sync;
 
-/// What is behind a service.
+/// The server behind a service.
 #[derive(Clone)]
 pub(crate) enum Endpoint {
     Address(SocketAddr),
-    /// Host and port of a service that stands for a name outside.
+    /// Host and port of an `ExternalName` service.
     External(String, u16),
     Handler(Arc<Handler>),
 }
@@ -37,17 +37,17 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A way to a server.
+/// An open route to a server.
 pub(crate) enum Route {
     Connection(TcpStream),
     Handler(Arc<Handler>),
 }
 
 impl Endpoint {
-    /// Opens the way.
+    /// Connects to the server.
     ///
     /// # Errors
-    /// Why it can't be opened.
+    /// Fails with the reason why it can't be reached.
     pub(crate) async fn open(self) -> Result<Route, String> {
         Ok(match self {
             Self::Address(address) => Route::Connection(dial(address, &address.to_string()).await?),
@@ -59,14 +59,14 @@ impl Endpoint {
     }
 }
 
-/// The servers that are known to be behind services.
+/// The registered servers behind services.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Services {
     known: Arc<RwLock<BTreeMap<(String, String), Endpoint>>>,
 }
 
 impl Services {
-    /// The same servers for another cluster, which learns of others apart from this one.
+    /// Returns a copy for another cluster, with registrations of its own from then on.
     pub(crate) fn fork(&self) -> Self {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
         Self { known: Arc::new(RwLock::new(known)) }
@@ -90,7 +90,7 @@ impl Services {
         self.put(namespace, name, Endpoint::Handler(handler));
     }
 
-    /// The server behind a service, if it is known where it runs.
+    /// Returns the server behind a service, if its address or handler is known.
     pub(crate) fn known(&self, target: ServiceTarget<'_>) -> Option<Endpoint> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = known.get(&(target.namespace.to_owned(), target.name.to_owned())) {
@@ -104,10 +104,11 @@ impl Services {
             .or_else(|| external.map(|host| Endpoint::External(host.to_owned(), target.port)))
     }
 
-    /// The server behind a service.
+    /// Returns the server behind a service.
     ///
     /// # Errors
-    /// Why it is not known where it runs. `advice` says what the annotation can name, and what else can be done.
+    /// Fails with the reason why the server is unknown. `advice` completes the message: what to put into the annotation, or
+    /// to do instead.
     pub(crate) fn find(&self, target: ServiceTarget<'_>, advice: &str) -> Result<Endpoint, String> {
         if let Some(endpoint) = self.known(target) {
             return Ok(endpoint);
@@ -118,8 +119,8 @@ impl Services {
         }
         if target.endpoints.any_ready() {
             return Err(format!(
-                "the pods behind service \"{name}\" are simulated and run nothing: the service's annotation {ADDRESS} can \
-                 name {advice}"
+                "the pods behind service \"{name}\" are simulated: set the service's annotation {ADDRESS} to \
+                 {advice}"
             ));
         }
         Err(format!("no endpoints available for service \"{name}\""))

@@ -1,4 +1,4 @@
-//! How the API server reaches webhooks: by HTTPS, or in the process.
+//! The webhook client of the API server: over HTTPS, or in the process.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri, header};
@@ -14,25 +14,25 @@ use crate::{
     tls_client::{TlsPeer, dial, secure},
 };
 
-/// What to do about a webhook that nothing is known of.
+/// Advice in the error for a webhook without a known server.
 const ADVICE: &str =
-    "the address at which the webhook runs, such as 127.0.0.1:9443, and --webhooks auto leaves it out";
+    "the address at which the webhook runs, such as 127.0.0.1:9443, or skip the webhook with --webhooks auto";
 
-/// Answers may be as long as objects, and a bit longer.
+/// Maximum size of a response: that of an object, with some margin.
 const MAX_ANSWER: usize = 8 << 20;
 
-/// What becomes of writes whose webhooks are behind services of the cluster, where nothing runs.
+/// How writes proceed if their webhooks are behind services whose pods are simulated.
 ///
-/// It is not about webhooks at URLs, nor about services whose address is known: those are asked.
+/// Webhooks at URLs, or behind services with a known address, are called regardless.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WebhookPolicy {
-    /// They fail, unless the webhook's own policy ignores it.
+    /// Such writes fail, unless the webhook's `failurePolicy` is `Ignore`.
     #[default]
     Fail,
-    /// They go on with a warning.
+    /// Such writes skip the webhook, with a warning.
     Ignore,
-    /// They go on with a warning if the service has pods that are ready, and fail as on a real cluster if it has none.
+    /// Such writes skip the webhook with a warning if its service has ready pods. If not, they fail as in a real cluster.
     Auto,
 }
 
@@ -48,7 +48,7 @@ impl Webhooks {
         Self { services, policy }
     }
 
-    /// The way to a webhook.
+    /// Connects to a webhook.
     async fn route(&self, target: WebhookTarget<'_>, url: &Uri) -> Result<Route, String> {
         if let WebhookTarget::Service { service, .. } = target {
             return self.services.find(service, ADVICE)?.open().await;
@@ -85,7 +85,7 @@ impl WebhookClient for Webhooks {
         }
         let skips = self.policy == WebhookPolicy::Ignore || service.endpoints.any_ready();
         let (namespace, name) = (service.namespace, service.name);
-        skips.then(|| format!("nothing runs behind service \"{namespace}/{name}\" of this cluster"))
+        skips.then(|| format!("the pods behind service \"{namespace}/{name}\" are simulated"))
     }
 
     fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, String>> {
@@ -106,7 +106,7 @@ impl WebhookClient for Webhooks {
     }
 }
 
-/// Sends one request over a connection of its own.
+/// Sends one request over a new connection.
 async fn send(
     stream: TcpStream,
     name: &str,
@@ -124,7 +124,7 @@ async fn send(
         Ok(Response::from_parts(parts, body.to_bytes()))
     };
     tokio::pin!(answer);
-    // The connection must be looked after while the answer is on its way, and ends with it.
+    // The connection must be polled while the response is pending, and is closed after it.
     tokio::select! {
         biased;
         answer = &mut answer => answer,

@@ -1,4 +1,4 @@
-//! Actions: changes with a name, so that a button is one request.
+//! Actions: named changes to an object, each made with a single request (a button in the portal).
 
 use http::{Method, Response, StatusCode};
 use jiff::Timestamp;
@@ -19,25 +19,27 @@ use crate::{
 steersman_core::vocabulary! {
     /// Annotations that `steer serve` reads, and those that its actions set.
     pub const ANNOTATIONS = {
-        /// On a definition: actions of its kind beside the built-in ones, as JSON.
+        /// On a CRD: actions of its kind in addition to the built-in ones, as JSON.
         const DECLARED = "steersman.dev/actions";
-        /// On an object: set by the action `reconcile`, so that its operator reconciles it.
+        /// On an object: set by the action `reconcile` to the current time, to trigger a reconcile by its
+        /// operator.
         const REQUESTED = "steersman.dev/reconcile-requested-at";
-        /// On a pod template: set by the action `restart`, as by `kubectl rollout restart`.
+        /// On a pod template: set by the action `restart` to the current time, as by `kubectl rollout
+        /// restart`.
         const RESTARTED = "kubectl.kubernetes.io/restartedAt";
     };
 }
 
-/// A change with a name.
+/// A named change to an object.
 #[derive(Debug, Clone)]
 pub(crate) struct Action {
     pub(crate) name: String,
     title: String,
     description: String,
     confirm: Option<String>,
-    /// The field that is set.
+    /// The path of the field that the action sets.
     value: Option<String>,
-    /// The schema of the value that a request gives.
+    /// The JSON schema of the value that a request has to provide.
     input: Option<Value>,
     effect: Effect,
 }
@@ -48,14 +50,14 @@ enum Effect {
     Set(Vec<Step>),
     /// Applies a merge patch.
     Merge(Value),
-    /// Sets the replicas through the scale subresource; the path is that of the field behind it.
+    /// Sets the replicas through the scale subresource. The path is that of the field which it maps to.
     Scale(Vec<Step>),
-    /// Sets an annotation to the time.
+    /// Sets an annotation to the current time.
     Stamp(&'static [&'static str], &'static str),
     Rollback,
 }
 
-/// An action as a definition declares it.
+/// An action as declared on a CustomResourceDefinition.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Declared {
@@ -68,7 +70,7 @@ struct Declared {
     patch: Option<Value>,
 }
 
-/// The actions of a kind, or of one object, which may have fields that the schema does not name.
+/// Returns the actions of a kind, or of one object. An object may have fields that the schema lacks.
 pub(crate) fn of(kind: &Kind, object: Option<&Value>) -> Vec<Action> {
     let mut actions = Vec::new();
     if !kind.has_verb("patch") {
@@ -140,7 +142,7 @@ fn action(
     Action { name: name.into(), title: title.into(), description, confirm: None, value, input, effect }
 }
 
-/// The field that holds the number of replicas.
+/// Finds the field with the number of replicas, and how it is set.
 fn scale(kind: &Kind, object: Option<&Value>) -> Option<(String, Effect)> {
     if kind.subresources.iter().any(|name| name == "scale") {
         let path =
@@ -159,7 +161,7 @@ fn scale(kind: &Kind, object: Option<&Value>) -> Option<(String, Effect)> {
     })
 }
 
-/// How an object is paused and resumed: by its spec, or by the annotation of chart operators.
+/// Finds the field that pauses the object: in its spec, or the annotation that chart operators read.
 fn pause(kind: &Kind, object: Option<&Value>) -> Option<(String, [Value; 2])> {
     let builtin = match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps", "Deployment") => Some("paused"),
@@ -186,7 +188,7 @@ fn spec_property<'a>(kind: &'a Kind, name: &str) -> Option<&'a Value> {
     kind.schema()?.pointer("/properties/spec/properties")?.get(name)
 }
 
-/// The schema of the field at a path of keys.
+/// Returns the schema of the field at a path that consists of keys only.
 fn schema_at<'a>(kind: &'a Kind, steps: &[Step]) -> Option<&'a Value> {
     steps.iter().try_fold(kind.schema()?, |schema, step| match step {
         Step::Key(key) => schema["properties"].get(key).or_else(|| schema.get("additionalProperties")),
@@ -199,7 +201,7 @@ fn declared(kind: &Kind) -> Vec<Action> {
     let declared: Vec<Declared> = match serde_json::from_str(text) {
         Ok(declared) => declared,
         Err(error) => {
-            tracing::warn!(kind = kind.name(), %error, "the definition's annotation {DECLARED} cannot be read");
+            tracing::warn!(kind = kind.name(), %error, "the CRD's annotation {DECLARED} cannot be parsed");
             return Vec::new();
         }
     };
@@ -207,7 +209,8 @@ fn declared(kind: &Kind) -> Vec<Action> {
 }
 
 impl Declared {
-    /// None if it says neither or both of what it sets, or sets no single field.
+    /// Converts the declaration. None unless it has exactly one of `value` and `patch`, and `value` names a single
+    /// field.
     fn into_action(self, kind: &Kind) -> Option<Action> {
         let (effect, input) = match (&self.value, self.patch) {
             (Some(path), None) => {
@@ -221,7 +224,7 @@ impl Declared {
                 tracing::warn!(
                     kind = kind.name(),
                     action = self.name,
-                    "an action has one of `value` and `patch`"
+                    "an action needs exactly one of `value` and `patch`"
                 );
                 return None;
             }
@@ -254,7 +257,8 @@ impl Action {
         if matches!(self.effect, Effect::Scale(_)) { "scale" } else { "" }
     }
 
-    /// Checks the request's value by as much of the schema as makes an error readable; the cluster checks all of it.
+    /// Validates the request's value against the schema, as far as that yields readable errors. The API server
+    /// validates all of it.
     fn check(&self, value: &Value) -> Result<()> {
         let Some(input) = &self.input else {
             return if value.is_null() {
@@ -289,13 +293,13 @@ impl Action {
         }
         let choices = list(&input["enum"]);
         if !choices.is_empty() && !choices.contains(value) {
-            return Err(Problem::invalid("value", format!("is none of {}", Value::from(choices))));
+            return Err(Problem::invalid("value", format!("is not one of {}", Value::from(choices))));
         }
         Ok(())
     }
 }
 
-/// `GET …/actions`: the actions of one object, and whether the caller may take them.
+/// Serves `GET …/actions`: the actions of one object, and whether the caller may perform them.
 pub(crate) async fn list_of(
     ask: &Ask,
     kind: &Kind,
@@ -326,15 +330,15 @@ pub(crate) async fn take(
     let request = if ask.body.is_empty() { json!({}) } else { ask.json()? };
     let unknown = request.as_object().map(|request| request.keys().find(|key| *key != "value"));
     match unknown {
-        None => return Err(Problem::bad_request("the body has to be an object such as {\"value\": 3}")),
-        Some(Some(key)) => return Err(Problem::invalid(key, "is not known; the body has a value alone")),
+        None => return Err(Problem::bad_request("the body must be an object such as {\"value\": 3}")),
+        Some(Some(key)) => return Err(Problem::invalid(key, "is unknown; the body has only `value`")),
         Some(None) => {}
     }
     let live = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     let actions = of(kind, Some(&live));
     let action = actions.iter().find(|known| known.name == action).ok_or_else(|| {
         let names: Vec<_> = actions.iter().map(|action| action.name.as_str()).collect();
-        Problem::not_found(format!("{} has no action {action}; there are {}", kind.kind, names.join(", ")))
+        Problem::not_found(format!("{} has no action {action}; available: {}", kind.kind, names.join(", ")))
     })?;
     let value = request["value"].clone();
     action.check(&value)?;

@@ -1,4 +1,4 @@
-//! Who did what, when, from where, and what changed by it.
+//! The audit log: who changed what, when, from which address, and the resulting difference.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,11 +19,11 @@ use crate::{
     request::Ask,
 };
 
-/// How many entries the endpoint knows; the log has all of them.
+/// The number of entries kept for the endpoint; the log file has all of them.
 const KEPT: usize = 10_000;
 const DEFAULT_LIMIT: u64 = 100;
 
-/// The entries, and where they are written.
+/// The latest entries, and the log that they are written to.
 pub(crate) struct Audit {
     inner: Mutex<Inner>,
 }
@@ -35,7 +35,7 @@ struct Inner {
 }
 
 impl Audit {
-    /// Writes to a file, to which is added, or to standard output for `-`.
+    /// Opens the log: appends to a file, or writes to standard output for `-`.
     pub(crate) fn new(log: Option<&PathBuf>) -> std::io::Result<Self> {
         let log: Option<Box<dyn Write + Send>> = match log {
             None => None,
@@ -50,9 +50,9 @@ impl Audit {
         inner.last += 1;
         entry["id"] = inner.last.into();
         if let Some(log) = &mut inner.log {
-            // One write per entry, so that lines of several programs do not mix.
+            // One write per entry, so that lines of several processes do not interleave.
             if let Err(error) = log.write_all(format!("{entry}\n").as_bytes()).and_then(|()| log.flush()) {
-                tracing::error!(%error, "the audit log cannot be written");
+                tracing::error!(%error, "cannot write the audit log");
             }
         }
         inner.entries.push_back(entry);
@@ -61,7 +61,7 @@ impl Audit {
         }
     }
 
-    /// The entries for which something holds, newest first.
+    /// Returns the entries that match a predicate, newest first.
     fn find(&self, holds: impl FnMut(&&Value) -> bool) -> Vec<Value> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.entries.iter().rev().filter(holds).cloned().collect()
@@ -82,7 +82,7 @@ fn reference(kind: &Kind, (namespace, name): Place<'_>) -> Value {
     json!({"kind": kind.name(), "apiVersion": kind.api_version(), "kindName": kind.kind, "namespace": namespace, "name": name.unwrap_or_default()})
 }
 
-/// A change was made.
+/// Records a change that was made.
 pub(crate) fn accepted(
     ask: &Ask,
     kind: &Kind,
@@ -97,14 +97,14 @@ pub(crate) fn accepted(
     ask.shared.audit.record(entry);
 }
 
-/// A change was refused.
+/// Records a change that was refused.
 pub(crate) fn refused(ask: &Ask, kind: &Kind, place: Place<'_>, action: &str, problem: &Problem) {
     let mut entry = entry(ask, action, problem.status, &problem.reason);
     entry["ref"] = reference(kind, place);
     ask.shared.audit.record(entry);
 }
 
-/// Someone signed in or out.
+/// Records a sign-in or sign-out.
 pub(crate) fn session(ask: &Ask, action: &str, status: StatusCode) {
     ask.shared.audit.record(entry(ask, action, status, ""));
 }
@@ -127,14 +127,14 @@ pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
     Ok(answer::json(StatusCode::OK, &json!({"items": items})))
 }
 
-/// The newest changes that the caller may see.
+/// Returns the newest changes that the caller may see.
 pub(crate) async fn recent(ask: &Ask, limit: usize) -> Result<Vec<Value>> {
     let entries =
         ask.shared.audit.find(|entry| !entry["ref"].is_null() && entry["status"].as_u64() < Some(300));
     visible(ask, entries, limit).await
 }
 
-/// The entries about the caller, and about objects that the caller may get.
+/// Filters the entries down to those about the caller, and about objects that the caller may get.
 async fn visible(ask: &Ask, entries: Vec<Value>, limit: usize) -> Result<Vec<Value>> {
     let catalog = ask.shared.kinds.all().await?;
     let mut decided: HashMap<(String, String, String), bool> = HashMap::new();

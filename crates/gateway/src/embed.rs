@@ -1,4 +1,4 @@
-//! A page with one button, for frames and links of other sites.
+//! A page with a single button, for other sites to frame or link to.
 
 use std::fmt::Write as _;
 
@@ -11,17 +11,18 @@ use crate::{
     request::Query,
 };
 
-/// The parameters that become attributes of the button.
+/// The query parameters that are passed on as attributes of the button.
 const ATTRIBUTES: [&str; 4] = ["kind", "namespace", "name", "value"];
 
-/// `GET /v1/embed/{action}`: a page that shows an instance's health and a button for the action.
+/// Serves `GET /v1/embed/{action}`: a page that shows an instance's health and a button for the action.
 ///
-/// It needs no credentials: it tells nothing of the cluster, and the button acts with the visitor's own session.
+/// It needs no credentials: it reveals nothing about the cluster, and the button acts with the visitor's own
+/// session.
 pub(crate) fn page(shared: &Shared, action: &str, query: &Query) -> Result<Response<Body>> {
     query.allow(&["kind", "namespace", "name", "value", "label"])?;
     if let Some(missing) = ["kind", "name"].into_iter().find(|name| query.get(name).is_none()) {
         let example = format!("/v1/embed/{action}?kind=minimarts.example.com&namespace=team-a&name=shop");
-        return Err(Problem::bad_request(format!("parameter {missing} is missing, as in {example}")));
+        return Err(Problem::bad_request(format!("parameter {missing} is required, as in {example}")));
     }
     let mut attributes = format!(" action=\"{}\"", escape(action));
     for name in ATTRIBUTES {
@@ -47,7 +48,7 @@ pub(crate) fn page(shared: &Shared, action: &str, query: &Query) -> Result<Respo
     Ok(response)
 }
 
-/// Text as it is written in HTML, in attributes too.
+/// Escapes text for HTML, including attribute values.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

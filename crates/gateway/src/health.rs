@@ -1,11 +1,11 @@
-//! The health of an object: what it says about itself, in one of five words.
+//! The health of an object: one of five states, derived from its status.
 
 use serde_json::{Value, json};
 use steersman_core::readiness::{Readiness, helm::pod_failure, readiness};
 
 use crate::kinds::list;
 
-/// How an object is.
+/// The health state of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
     Failing,
@@ -30,7 +30,7 @@ impl State {
     }
 }
 
-/// The health of an object, and what it follows from.
+/// The health of an object, and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Health {
     pub(crate) state: State,
@@ -39,10 +39,10 @@ pub(crate) struct Health {
     since: Option<String>,
 }
 
-/// Conditions that tell of a failure while they are true.
+/// Condition types that report a failure while their status is True.
 const FAILURES: [&str; 7] =
     ["ReleaseFailed", "Irreconcilable", "Failed", "Failure", "Degraded", "Stalled", "ReconcileError"];
-/// The annotation by which chart operators leave an object alone.
+/// The annotation that makes chart operators leave an object alone.
 pub(crate) const PAUSED: &str = "helm.steersman.dev/paused";
 
 impl Health {
@@ -62,7 +62,8 @@ impl Health {
         })
     }
 
-    /// Reads the health of an object. One of a custom kind that says nothing is unknown, one of a built-in kind is ready.
+    /// Determines an object's health. Without any reported status, a custom resource is unknown and an object of a
+    /// built-in kind is ready.
     pub(crate) fn of(object: &Value, custom: bool) -> Self {
         if object.pointer("/metadata/deletionTimestamp").is_some() {
             return Self::new(State::Progressing, "being deleted");
@@ -109,14 +110,14 @@ fn is_paused(object: &Value) -> bool {
         || object.pointer("/spec/suspend") == Some(&Value::Bool(true))
 }
 
-/// Without the usual conditions, a word in the status may tell.
+/// Falls back to a phase-like field of the status, for objects without the usual conditions.
 fn by_phase(object: &Value) -> Health {
     let status = &object["status"];
     let word = ["phase", "state", "health"].iter().find_map(|name| status[*name].as_str());
     let Some(word) = word else {
         let said = status.as_object().is_some_and(|status| !status.is_empty());
         let message =
-            if said { "its status has no condition Ready" } else { "nothing has reported on it yet" };
+            if said { "its status has no condition Ready" } else { "no status has been reported yet" };
         return Health::new(State::Unknown, message);
     };
     let state = match word.to_ascii_lowercase().as_str() {
@@ -132,7 +133,7 @@ fn by_phase(object: &Value) -> Health {
     Health::new(state, word)
 }
 
-/// A word or two about an object in a tree, such as `2/3`.
+/// A very short summary of an object in a tree, such as `2/3`.
 pub(crate) fn summary(object: &Value) -> String {
     let number = |path: &str| object.pointer(path).and_then(Value::as_i64);
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The history of custom resources: each accepted change of what an object asks for is kept as a ControllerRevision.
+//! The history of custom resources: a ControllerRevision for each change of their desired state.
 
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -15,16 +15,16 @@ use crate::{
     writes::{self, Change},
 };
 
-/// The label that names the object, by its UID.
+/// The label with the UID of the object that a revision belongs to.
 const OF: &str = "steersman.dev/history-of";
-/// The annotation that names who made the change.
+/// The annotation with the name of the user that made the change.
 const BY: &str = "steersman.dev/changed-by";
-/// How many revisions of an object are kept.
+/// The maximum number of revisions kept per object.
 const KEPT: usize = 50;
-/// How often another number is tried when two changes are recorded at once.
+/// The number of revision numbers tried when several changes are recorded concurrently.
 const ATTEMPTS: u64 = 5;
 
-/// What of an object is kept: all but metadata and status.
+/// Returns the part of an object that revisions keep: everything but metadata and status.
 fn content(object: &Value) -> Value {
     let mut content = object.clone();
     if let Some(members) = content.as_object_mut() {
@@ -49,13 +49,13 @@ fn by(revision: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// The namespace of an object's revisions: its own, or the one that the server keeps those of cluster-scoped objects in.
+/// Returns the path of an object's revisions. Those of cluster-scoped objects are in the history namespace.
 fn path(ask: &Ask, object: &Value) -> String {
     let namespace = namespace_of(object).unwrap_or(&ask.shared.history_namespace);
     format!("/apis/apps/v1/namespaces/{}/controllerrevisions", encode(namespace))
 }
 
-/// The revisions of an object, newest first. Only those with the object as owner count.
+/// Returns the object's revisions, newest first. Only those that it owns count.
 async fn revisions(own: &Cluster, path: &str, object: &Value) -> Result<Vec<Value>> {
     let uid = uid(object);
     let list = own.get(&format!("{path}?labelSelector={}", encode(&format!("{OF}={uid}")))).await?;
@@ -68,9 +68,9 @@ async fn revisions(own: &Cluster, path: &str, object: &Value) -> Result<Vec<Valu
     Ok(revisions)
 }
 
-/// Keeps a change, and first what was there before if it was not kept yet.
+/// Records a change, and before it the previous state if the latest revision does not have it.
 ///
-/// A history that cannot be written does not undo the change: it is reported in the log.
+/// Best effort: a history that cannot be written does not fail the change; it is logged.
 pub(crate) async fn record(ask: &Ask, kind: &Kind, before: &Value, after: &Value) {
     if !kind.custom || content(before) == content(after) {
         return;
@@ -80,7 +80,7 @@ pub(crate) async fn record(ask: &Ask, kind: &Kind, before: &Value, after: &Value
             kind = kind.name(),
             name = name_of(after),
             reason = problem.reason,
-            "the history was not written"
+            "failed to write the history"
         );
     }
 }
@@ -116,7 +116,7 @@ async fn create(
     let (uid, name) = (uid(object), name_of(object));
     let mut last = None;
     for number in latest + 1..=latest + ATTEMPTS {
-        // The name follows from object and number, so that two who record at once do not take the same number.
+        // The name is derived from object and number, so that two concurrent writers cannot record the same number.
         let digest = Sha256::digest(format!("{uid}/{number}").as_bytes());
         let suffix: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
         let stem: String = name.chars().take(200).collect();
@@ -137,7 +137,7 @@ async fn create(
     Err(last.unwrap_or_else(|| Problem::unreachable(&"no revision could be recorded")))
 }
 
-/// The revisions of an object that the caller may get.
+/// Returns the object and its revisions, provided that the caller may get the object.
 async fn of(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<(Value, Vec<Value>)> {
     let live = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     let revisions = revisions(&ask.shared.own, &path(ask, &live), &live).await?;
@@ -177,7 +177,7 @@ pub(crate) async fn list(
 fn find(revisions: &[Value], wanted: u64) -> Result<&Value> {
     revisions.iter().find(|revision| number(revision) == wanted).ok_or_else(|| {
         let known: Vec<String> = revisions.iter().map(|revision| number(revision).to_string()).collect();
-        Problem::not_found(format!("there is no revision {wanted}; there are {}", known.join(", ")))
+        Problem::not_found(format!("revision {wanted} not found; available: {}", known.join(", ")))
     })
 }
 
@@ -194,7 +194,7 @@ pub(crate) async fn one(
     }
     ask.query.allow(&["version"])?;
     let wanted =
-        revision.parse().map_err(|_| Problem::not_found(format!("{revision:?} is no revision's number")))?;
+        revision.parse().map_err(|_| Problem::not_found(format!("{revision:?} is not a revision number")))?;
     let (_, revisions) = of(ask, kind, namespace, name).await?;
     let revision = find(&revisions, wanted)?;
     let document = json!({
@@ -206,8 +206,7 @@ pub(crate) async fn one(
 async fn compare(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
     ask.query.allow(&["version", "from", "to"])?;
     let from = ask.query.number("from", 1, u64::MAX)?;
-    let from =
-        from.ok_or_else(|| Problem::bad_request("parameter from: the number of a revision is missing"))?;
+    let from = from.ok_or_else(|| Problem::bad_request("parameter from: a revision number is required"))?;
     let to = ask.query.number("to", 1, u64::MAX)?;
     let (live, revisions) = of(ask, kind, namespace, name).await?;
     let old = redact::hide(&find(&revisions, from)?["data"], kind);
@@ -223,12 +222,12 @@ async fn compare(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) ->
     Ok(answer::json(StatusCode::OK, &document))
 }
 
-/// The change that restores a revision, made as the caller like any other.
+/// Builds the change that restores a revision; it is made as the caller, like any other write.
 pub(crate) async fn restore(ask: &Ask, kind: &Kind, live: &Value, value: &Value) -> Result<Change> {
-    let wanted = value.as_u64().ok_or_else(|| Problem::invalid("value", "is no revision's number"))?;
+    let wanted = value.as_u64().ok_or_else(|| Problem::invalid("value", "is not a revision number"))?;
     let revisions = revisions(&ask.shared.own, &path(ask, live), live).await?;
     let kept = &find(&revisions, wanted)?["data"];
-    // A patch of what revisions keep, so that a status or a finalizer that others write meanwhile is no conflict.
+    // Patches only what revisions keep, so that concurrent writes of status or finalizers do not conflict.
     let pointer = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
     let members = |object: &Value| content(object).as_object().cloned().unwrap_or_default();
     let mut operations = Vec::new();

@@ -1,4 +1,4 @@
-//! Requests that are made again with the same key are answered as they were the first time.
+//! Idempotency keys: a repeated request with the same key receives the first one's response.
 
 use std::{
     collections::HashMap,
@@ -19,26 +19,28 @@ use crate::{
     request::Ask,
 };
 
-/// How long an answer is kept.
+/// How long a response is kept.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many answers, and how many bytes of them, are kept: the oldest go first.
+/// The maximum number of responses kept, and their total size; the oldest are evicted first.
 const MOST: usize = 10_000;
 const MOST_BYTES: usize = 64 << 20;
 const LONGEST_KEY: usize = 255;
 
 type Hash = [u8; 32];
 
-/// A request by its key and its content.
+/// A request, identified by its idempotency key and its content.
 pub(crate) struct Request {
     key: Hash,
     content: Hash,
 }
 
 impl Request {
-    /// Keys of different users have nothing to do with each other.
+    /// Hashes a request's key and content. Keys are scoped to the user.
     pub(crate) fn of(ask: &Ask, key: &str) -> Result<Self> {
         if key.is_empty() || key.len() > LONGEST_KEY {
-            return Err(Problem::bad_request(format!("Idempotency-Key has 1 to {LONGEST_KEY} characters")));
+            return Err(Problem::bad_request(format!(
+                "Idempotency-Key must have 1 to {LONGEST_KEY} characters"
+            )));
         }
         let digest = |parts: &[&[u8]]| {
             let mut hash = Sha256::new();
@@ -67,15 +69,15 @@ impl Request {
 struct Kept {
     content: Hash,
     at: Instant,
-    /// None while the request is under way.
+    /// None while the request is in progress.
     answer: Option<(StatusCode, HeaderMap, Bytes)>,
 }
 
-/// The answers that are kept.
+/// The responses kept for replay.
 #[derive(Default)]
 pub(crate) struct Replays(Mutex<HashMap<Hash, Kept>>);
 
-/// Gives the key back if the request ends without an answer to keep.
+/// Releases the key on drop, unless there is a response to keep.
 struct Claim<'a> {
     replays: &'a Replays,
     key: Hash,
@@ -95,7 +97,8 @@ impl Replays {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a request, or gives the answer of the first one with its key. Errors are not kept, so that they can be tried again.
+    /// Serves a request, or replays the response of the first one with its key. Errors are not kept, so that the request can be
+    /// retried.
     pub(crate) async fn once(
         &self,
         request: Request,
@@ -128,7 +131,7 @@ impl Replays {
                 return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "IdempotencyKeyReused", detail));
             }
             let Some((status, headers, body)) = &entry.answer else {
-                let detail = "the first request with this Idempotency-Key is still under way";
+                let detail = "the first request with this Idempotency-Key is still in progress";
                 return Err(Problem::new(StatusCode::CONFLICT, "Conflict", detail));
             };
             let mut response =
@@ -142,7 +145,7 @@ impl Replays {
     }
 }
 
-/// Forgets the oldest answers until the rest fits.
+/// Evicts the oldest responses until the rest is within the limits.
 fn shrink(kept: &mut HashMap<Hash, Kept>) {
     let size = |entry: &Kept| entry.answer.as_ref().map_or(0, |(_, _, body)| body.len());
     let mut bytes: usize = kept.values().map(size).sum();

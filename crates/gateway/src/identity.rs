@@ -1,4 +1,4 @@
-//! Callers: who they are, and how they signed in.
+//! Authentication: callers, their sessions and how they signed in.
 
 use std::{
     collections::HashMap,
@@ -22,16 +22,17 @@ use crate::{
     upstream::{Cluster, Credentials, Upstream},
 };
 
-/// How long a session lasts.
+/// The lifetime of a session.
 pub(crate) const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
-/// How long a link to sign in works.
+/// The lifetime of a sign-in link.
 const CODE: Duration = Duration::from_secs(10 * 60);
-/// How long the cluster's word on a token holds. What a token may do is asked anew with every call.
+/// How long the cluster's authentication of a token is cached. Authorization is never cached: the cluster
+/// decides on every call.
 const TOKEN: Duration = Duration::from_secs(60);
-/// How many sessions, codes and tokens are kept of each.
+/// The maximum number of sessions, of codes and of tokens kept.
 const KEPT: usize = 10_000;
 
-/// A user, as the cluster knows it.
+/// A user as the cluster authenticated it.
 #[derive(Debug, Clone)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -45,15 +46,15 @@ pub(crate) enum Via {
     Session { csrf: String, expires_at: Timestamp, end: SessionEnd },
 }
 
-/// The end of a session: its user signs out, or its time is over.
+/// The end of a session: by sign-out, or because it expired.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionEnd {
-    /// Closed with the session.
+    /// Closed together with the session.
     open: watch::Receiver<()>,
     expires: Instant,
 }
 
-/// Who makes a request.
+/// The authenticated caller of a request.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) user: Arc<User>,
@@ -62,7 +63,8 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Waits for the end of the caller's session; forever with a token, whose end the cluster alone knows.
+    /// Waits until the caller's session ends. Never returns for a bearer token: only the cluster knows when
+    /// that expires.
     pub(crate) fn session_end(&self) -> impl Future<Output = ()> + Send + use<> {
         let end = match &self.via {
             Via::Bearer => None,
@@ -71,7 +73,7 @@ impl Caller {
         async move {
             let Some(SessionEnd { mut open, expires }) = end else { return std::future::pending().await };
             tokio::select! {
-                // Nothing is ever sent.
+                // Nothing is ever sent; the channel closes.
                 _ = open.changed() => {}
                 () = sleep_until(expires) => {}
             }
@@ -79,18 +81,22 @@ impl Caller {
     }
 }
 
-/// A secret of which only the hash is kept.
+/// The hash of a secret; the secret itself is not kept.
 pub(crate) type Hash = [u8; 32];
 
 pub(crate) fn hash(secret: &str) -> Hash {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// A random text of 256 bits.
+/// Returns a random string of 256 bits.
 pub(crate) fn random() -> Result<String> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal", format!("no randomness: {error}"))
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Internal",
+            format!("the system's random number generator failed: {error}"),
+        )
     })?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
@@ -101,18 +107,18 @@ struct Session {
     csrf: String,
     expires_at: Timestamp,
     end: SessionEnd,
-    /// Dropped with the session, which tells those who wait for its end.
+    /// Dropped with the session, which notifies everything that waits for its end.
     _open: watch::Sender<()>,
 }
 
-/// What the calls of a session are made with.
+/// The credentials with which a session's calls are made.
 enum SessionCredentials {
     Fixed(Credentials),
-    /// Held while it is renewed.
+    /// Locked while the grant is renewed.
     Granted(tokio::sync::Mutex<Grant>),
 }
 
-/// Values that end, of which only so many are kept.
+/// Values with an expiry, limited in number.
 pub(crate) struct Expiring<V>(HashMap<Hash, (V, Instant)>);
 
 impl<V> Default for Expiring<V> {
@@ -143,10 +149,10 @@ impl<V> Expiring<V> {
     }
 }
 
-/// Everyone who is signed in.
+/// All sessions, sign-in codes and authenticated tokens.
 #[derive(Default)]
 pub(crate) struct Identities {
-    /// The OpenID provider, if users sign in by one.
+    /// The OpenID provider, if one is configured.
     pub(crate) oidc: Option<Oidc>,
     is_tls: bool,
     sessions: Mutex<Expiring<Arc<Session>>>,
@@ -163,27 +169,27 @@ impl Identities {
         Self { oidc, is_tls, ..Self::default() }
     }
 
-    /// A code that signs in once, with the server's own credentials.
+    /// Creates a one-time code that signs in with the server's own credentials.
     pub(crate) fn code(&self) -> Result<String> {
         let code = random()?;
         lock(&self.codes).put(hash(&code), (), Instant::now() + CODE);
         Ok(code)
     }
 
-    /// Opens a session for a code, which is used up.
+    /// Opens a session for a code, which is consumed.
     pub(crate) async fn redeem(&self, code: &str, upstream: &Upstream) -> Result<(String, Caller)> {
         lock(&self.codes).take(&hash(code)).ok_or_else(|| {
-            Problem::unauthorized("the link was used already, or is too old: ask for a new one")
+            Problem::unauthorized("the sign-in link has expired or was already used: request a new one")
         })?;
         self.open(Credentials::Own, upstream).await
     }
 
-    /// Opens a session for a token.
+    /// Opens a session for a bearer token.
     pub(crate) async fn sign_in(&self, token: &str, upstream: &Upstream) -> Result<(String, Caller)> {
         self.open(Credentials::Token(bearer(token)?), upstream).await
     }
 
-    /// Opens a session for what an OpenID provider has granted.
+    /// Opens a session for the tokens that an OpenID provider granted.
     pub(crate) async fn sign_in_by_oidc(
         &self,
         grant: Grant,
@@ -231,7 +237,8 @@ impl Identities {
         Ok((id, Caller { user, via: Via::Session { csrf, expires_at, end }, cluster }))
     }
 
-    /// What the calls of a session are made with from now on. One that the provider no longer grants has ended.
+    /// Returns the credentials for a session's calls, renewed if necessary. A session that the provider refuses
+    /// to renew is closed.
     async fn credentials(&self, id: &str, session: &Session) -> Result<Credentials> {
         let grant = match &session.credentials {
             SessionCredentials::Fixed(credentials) => return Ok(credentials.clone()),
@@ -255,7 +262,7 @@ impl Identities {
         }
     }
 
-    /// Who makes a request, by its token or else its cookie.
+    /// Authenticates a request by its bearer token, or else by its session cookie.
     pub(crate) async fn caller(
         &self,
         method: &Method,
@@ -269,17 +276,18 @@ impl Identities {
                 .and_then(|text| text.trim().split_once(' '))
                 .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
                 .map(|(_, token)| token.trim())
-                .ok_or_else(|| Problem::unauthorized("Authorization has to be `Bearer TOKEN`"))?;
+                .ok_or_else(|| Problem::unauthorized("the Authorization header must be `Bearer TOKEN`"))?;
             return self.by_token(token, upstream).await;
         }
-        let unknown = || Problem::unauthorized("not signed in, or the session has ended");
+        let unknown = || Problem::unauthorized("not signed in, or the session has expired");
         let id = Cookie::Session.of(headers, self.is_tls).ok_or_else(unknown)?;
         let session = lock(&self.sessions).get(&hash(id)).cloned().ok_or_else(unknown)?;
         if !matches!(*method, Method::GET | Method::HEAD) {
             let given = headers.get("x-csrf-token").map(HeaderValue::as_bytes).unwrap_or_default();
-            // Compared by their hashes, whose order says nothing about the token.
+            // Compares hashes, so that timing reveals nothing about the token.
             if Sha256::digest(given) != Sha256::digest(session.csrf.as_bytes()) {
-                let detail = "with a session, requests that change something carry X-CSRF-Token, as GET /v1/me gives it";
+                let detail = "session requests that modify anything require the X-CSRF-Token header; \
+                              GET /v1/me returns its value";
                 return Err(Problem::new(StatusCode::FORBIDDEN, "CSRF", detail));
             }
         }
@@ -311,7 +319,7 @@ impl Identities {
 }
 
 fn bearer(token: &str) -> Result<HeaderValue> {
-    let refused = || Problem::unauthorized("the token is empty, or has characters that no token has");
+    let refused = || Problem::unauthorized("the token is empty or has invalid characters");
     if token.is_empty() {
         return Err(refused());
     }
@@ -320,35 +328,36 @@ fn bearer(token: &str) -> Result<HeaderValue> {
     Ok(value)
 }
 
-/// Asks the cluster who its caller is.
+/// Queries the cluster for the user behind the credentials (SelfSubjectReview).
 async fn review(cluster: &Cluster) -> Result<User> {
     let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let review = cluster.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &body).await;
     let review = review.map_err(|problem| match problem.status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Problem::unauthorized("the cluster does not know these credentials")
+            Problem::unauthorized("the cluster rejected these credentials")
         }
         _ => problem,
     })?;
     let info = &review["status"]["userInfo"];
     let name = info["username"].as_str().unwrap_or_default();
     if name.is_empty() || name == "system:anonymous" {
-        return Err(Problem::unauthorized("the cluster does not know these credentials"));
+        return Err(Problem::unauthorized("the cluster rejected these credentials"));
     }
     let groups = info["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
     Ok(User { name: name.to_owned(), groups: groups.map(str::to_owned).collect() })
 }
 
-/// The cookies of this server.
+/// The cookies of the gateway.
 #[derive(Clone, Copy)]
 pub(crate) enum Cookie {
     Session,
-    /// Knows a browser that was sent to an OpenID provider.
+    /// Identifies a browser that was redirected to an OpenID provider.
     SignIn,
 }
 
 impl Cookie {
-    /// The name; with TLS one that browsers accept from this host alone.
+    /// Returns the cookie's name. With TLS it has the `__Host-` prefix, which browsers accept from this host
+    /// only.
     fn name(self, tls: bool) -> &'static str {
         match (self, tls) {
             (Self::Session, true) => "__Host-steer_session",
@@ -358,7 +367,8 @@ impl Cookie {
         }
     }
 
-    /// What a request says. With TLS the other name counts for nothing: a neighbouring site may have set it.
+    /// Reads the cookie from a request. With TLS the unprefixed name is ignored: a sibling domain could have
+    /// set it.
     pub(crate) fn of(self, headers: &HeaderMap, tls: bool) -> Option<&str> {
         let values = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
@@ -366,7 +376,7 @@ impl Cookie {
         pairs.find(|(name, _)| *name == self.name(tls)).map(|(_, value)| value)
     }
 
-    /// The header that gives it to a browser for a time.
+    /// Returns the `Set-Cookie` header that sets it for a duration.
     pub(crate) fn set(self, value: &str, lasts: Duration, tls: bool) -> Option<HeaderValue> {
         let (name, secure, age) = (self.name(tls), if tls { "; Secure" } else { "" }, lasts.as_secs());
         HeaderValue::from_str(&format!(
@@ -375,7 +385,7 @@ impl Cookie {
         .ok()
     }
 
-    /// The header that takes it back.
+    /// Returns the `Set-Cookie` header that removes it.
     pub(crate) fn clear(self, tls: bool) -> Option<HeaderValue> {
         self.set("", Duration::ZERO, tls)
     }

@@ -1,4 +1,4 @@
-//! Instances of a kind: lists and single ones.
+//! Instances of a kind: lists and single objects.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderValue, Method, Response, StatusCode, header};
@@ -19,7 +19,7 @@ use crate::{
 
 const DEFAULT_LIMIT: u64 = 500;
 const LARGEST_LIMIT: u64 = 5000;
-/// How many objects are read for a list that the cluster cannot filter or sort itself.
+/// The maximum number of objects read for a list that the API server cannot filter or sort on its own.
 const MOST: usize = 50_000;
 pub(crate) const SELECTION: &[&str] = &[
     "version",
@@ -34,7 +34,7 @@ pub(crate) const SELECTION: &[&str] = &[
     "lastEventId",
 ];
 
-/// The address of an instance.
+/// Returns the URL path of an instance in the gateway's API.
 pub(crate) fn address(kind: &Kind, namespace: Option<&str>, name: &str) -> String {
     let place = match namespace.filter(|_| kind.namespaced) {
         Some(namespace) => format!("namespaces/{}/", encode(namespace)),
@@ -43,7 +43,8 @@ pub(crate) fn address(kind: &Kind, namespace: Option<&str>, name: &str) -> Strin
     format!("/v1/kinds/{}/{place}instances/{}", encode(&kind.name()), encode(name))
 }
 
-/// An object as it is shown: with its kind, without managed fields, and without secrets unless the request reveals them.
+/// Prepares an object for display: with kind and apiVersion, without managed fields. Secrets are redacted unless the
+/// request reveals them.
 pub(crate) fn shown(ask: &Ask, kind: &Kind, object: &Value) -> Result<Value> {
     let reveal = ask.query.flag("reveal")?;
     let mut object = if reveal { object.clone() } else { redact::hide(object, kind) };
@@ -57,16 +58,16 @@ pub(crate) fn shown(ask: &Ask, kind: &Kind, object: &Value) -> Result<Value> {
     Ok(object)
 }
 
-/// What of a kind's objects is wanted, and how it is shown.
+/// Which objects of a kind are selected, and how they are shown.
 pub(crate) struct Selection {
-    /// Parts of the query for the cluster, each after an `&`.
+    /// The label and field selectors for the API server's query, each preceded by `&`.
     pub(crate) selectors: String,
     filters: Vec<Filter>,
     fields: Vec<Vec<Step>>,
     columns: Vec<Option<Vec<Step>>>,
 }
 
-/// A condition on an object.
+/// A filter on one field of an object.
 struct Filter {
     path: Subject,
     operator: Operator,
@@ -97,7 +98,7 @@ impl Filter {
             (">", Operator::More),
             ("<", Operator::Less),
         ];
-        // The first operator in the text counts: what follows is the value.
+        // The leftmost operator counts; the value is what follows it.
         let found = operators
             .iter()
             .filter_map(|(sign, operator)| Some((text.find(sign)?, *sign, *operator)))
@@ -109,7 +110,7 @@ impl Filter {
         let path = match path {
             "health" => Subject::Health,
             path => Subject::Field(field::parse(path).ok_or_else(|| {
-                Problem::bad_request(format!("parameter filter: {path:?} is no path of a field"))
+                Problem::bad_request(format!("parameter filter: {path:?} is not a valid field path"))
             })?),
         };
         Ok(Self { path, operator, value })
@@ -155,8 +156,9 @@ impl Selection {
         let paths = ask.query.get("fields").into_iter().flat_map(|text| text.split(','));
         let path = |text: &str| {
             let steps = field::parse(text).filter(|steps| field::patch(steps, Value::Null).is_some());
-            steps
-                .ok_or_else(|| Problem::bad_request(format!("parameter fields: {text:?} is no path of keys")))
+            steps.ok_or_else(|| {
+                Problem::bad_request(format!("parameter fields: {text:?} is not a valid field path"))
+            })
         };
         let fields = paths.map(path).collect::<Result<_>>()?;
         let columns = kind.columns();
@@ -171,7 +173,7 @@ impl Selection {
         self.filters.iter().all(|filter| filter.holds(object, kind))
     }
 
-    /// An object with its health and its cells.
+    /// Returns an object with its health and printer column cells.
     pub(crate) fn item(&self, ask: &Ask, kind: &Kind, object: &Value) -> Result<Value> {
         let object = shown(ask, kind, object)?;
         let cell = |steps: &Option<Vec<Step>>| match steps.as_ref().map(|steps| field::find(&object, steps)) {
@@ -186,7 +188,7 @@ impl Selection {
         Ok(json!({"object": self.pruned(object), "health": health, "cells": cells}))
     }
 
-    /// The wanted fields, and those that name the object.
+    /// Reduces an object to the requested fields, and those that identify it.
     fn pruned(&self, object: Value) -> Value {
         if self.fields.is_empty() {
             return object;
@@ -247,7 +249,7 @@ struct Page {
     version: Value,
 }
 
-/// All objects under a path, with the version of the list.
+/// Lists all objects under a path, with the list's resourceVersion.
 pub(crate) async fn all(cluster: &Cluster, path: &str, selectors: &str) -> Result<(Vec<Value>, String)> {
     let mut objects = Vec::new();
     let mut from = String::new();
@@ -260,7 +262,7 @@ pub(crate) async fn all(cluster: &Cluster, path: &str, selectors: &str) -> Resul
         match metadata["continue"].as_str().filter(|token| !token.is_empty()) {
             Some(_) if objects.len() > MOST => {
                 let detail =
-                    format!("more than {MOST} objects: choose by namespace, labelSelector or fieldSelector");
+                    format!("more than {MOST} objects: filter by namespace, labelSelector or fieldSelector");
                 return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "TooMany", detail));
             }
             Some(token) => from = format!("&continue={}", encode(token)),
@@ -271,7 +273,8 @@ pub(crate) async fn all(cluster: &Cluster, path: &str, selectors: &str) -> Resul
     }
 }
 
-/// A page of what the cluster itself cannot filter or sort. Its continuation is a place in the order.
+/// Returns a page of a list that the API server cannot filter or sort on its own. The continue token is an offset into
+/// the order.
 async fn sorted(
     ask: &Ask,
     kind: &Kind,
@@ -280,7 +283,7 @@ async fn sorted(
     sort: Option<&str>,
     limit: u64,
 ) -> Result<Page> {
-    let wrong = || Problem::bad_request("parameter continue: not a token of a list with these parameters");
+    let wrong = || Problem::bad_request("parameter continue: not a continue token for these parameters");
     let from: usize = match ask.query.get("continue") {
         None => 0,
         Some(token) => {
@@ -295,9 +298,10 @@ async fn sorted(
     objects.retain(|object| selection.holds(object, kind));
     for key in sort.unwrap_or_default().split(',').rev().filter(|key| !key.is_empty()) {
         let (key, down) = key.strip_prefix('-').map_or((key, false), |key| (key, true));
-        let steps = field::parse(key)
-            .ok_or_else(|| Problem::bad_request(format!("parameter sort: {key:?} is no path of a field")))?;
-        // Sorting by several keys is sorting by the last one first, stably.
+        let steps = field::parse(key).ok_or_else(|| {
+            Problem::bad_request(format!("parameter sort: {key:?} is not a valid field path"))
+        })?;
+        // Sorts by the last key first; the sort is stable, so the earlier keys take precedence.
         if down {
             objects.sort_by_cached_key(|object| std::cmp::Reverse(Order::of(object, kind, key, &steps)));
         } else {
@@ -312,7 +316,7 @@ async fn sorted(
     Ok(Page { objects, next, remaining: Some(rest as u64), version: version.into() })
 }
 
-/// A value's place in an order: nothing, then numbers, then texts.
+/// The sort key of a value: missing values first, then numbers, then strings.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Order {
     Nothing,
@@ -337,7 +341,7 @@ impl Order {
     }
 }
 
-/// Who reveals secrets is recorded before they are shown.
+/// Audits that a caller reveals secrets, before they are shown.
 fn audit_reveal(ask: &Ask, kind: &Kind, place: (Option<&str>, Option<&str>)) -> Result<()> {
     if ask.query.flag("reveal")? {
         audit::accepted(ask, kind, place, "reveal", StatusCode::OK, Vec::new());
@@ -371,21 +375,21 @@ pub(crate) async fn get_one(
     Ok(response)
 }
 
-/// The body of a write, as an object of the kind.
+/// Parses the body of a write as an object of the kind.
 fn object_body(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: Option<&str>) -> Result<Value> {
     let mut object = ask.json()?;
     let Some(members) = object.as_object_mut() else {
-        return Err(Problem::bad_request("the body has to be an object"));
+        return Err(Problem::bad_request("the body must be an object"));
     };
     for (field, wanted) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
         let given = members.entry(field).or_insert_with(|| wanted.clone().into());
         if *given != wanted {
-            return Err(Problem::invalid(field, format!("is {given}, but the address names {wanted}")));
+            return Err(Problem::invalid(field, format!("is {given}, but the URL has {wanted}")));
         }
     }
     let metadata = members.entry("metadata").or_insert_with(|| json!({}));
     let Some(metadata) = metadata.as_object_mut() else {
-        return Err(Problem::invalid("metadata", "has to be an object"));
+        return Err(Problem::invalid("metadata", "must be an object"));
     };
     for (field, wanted) in [("name", name), ("namespace", namespace.filter(|_| kind.namespaced))] {
         let Some(wanted) = wanted else { continue };
@@ -393,7 +397,7 @@ fn object_body(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: Option<&st
         if *given != wanted {
             return Err(Problem::invalid(
                 &format!("metadata.{field}"),
-                format!("is {given}, but the address names {wanted}"),
+                format!("is {given}, but the URL has {wanted}"),
             ));
         }
     }
@@ -406,7 +410,7 @@ pub(crate) async fn create(ask: &Ask, kind: &Kind, namespace: Option<&str>) -> R
     let object = object_body(ask, kind, namespace, None)?;
     let namespace = namespace.or_else(|| namespace_of(&object)).map(str::to_owned);
     if kind.namespaced && namespace.is_none() {
-        let detail = "is missing: name it here, or in the address as /namespaces/{namespace}/instances";
+        let detail = "is required: set it here, or in the URL as /namespaces/{namespace}/instances";
         return Err(Problem::invalid("metadata.namespace", detail));
     }
     let path = kind.path(namespace.as_deref(), None);
@@ -415,7 +419,7 @@ pub(crate) async fn create(ask: &Ask, kind: &Kind, namespace: Option<&str>) -> R
     writes::perform(ask, kind, namespace.as_deref(), None, "create", change, None).await
 }
 
-/// PUT, PATCH and DELETE of `…/instances/{name}`.
+/// Serves PUT, PATCH and DELETE of `…/instances/{name}`.
 pub(crate) async fn write_one(
     ask: &Ask,
     kind: &Kind,
@@ -438,7 +442,7 @@ pub(crate) async fn write_one(
             };
             let fits = if content_type == writes::JSON_PATCH { body.is_array() } else { body.is_object() };
             if !fits {
-                return Err(Problem::bad_request(format!("the body is no patch of type {content_type}")));
+                return Err(Problem::bad_request(format!("the body is not a patch of type {content_type}")));
             }
             ("patch", Change { method: Method::PATCH, path, content_type, body, behind: None })
         }
@@ -448,8 +452,9 @@ pub(crate) async fn write_one(
                 "foreground" => "Foreground",
                 "orphan" => "Orphan",
                 other => {
-                    let detail =
-                        format!("parameter propagation: {other:?} is none of background, foreground, orphan");
+                    let detail = format!(
+                        "parameter propagation: {other:?} is not one of background, foreground, orphan"
+                    );
                     return Err(Problem::bad_request(detail));
                 }
             };

@@ -64,38 +64,38 @@ use crate::{
     upstream::{Cluster, Credentials, Upstream},
 };
 
-/// Why a gateway cannot start.
+/// Errors that prevent a gateway from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The client's configuration cannot be used.
-    #[error("the cluster's configuration cannot be used: {0}")]
+    #[error("invalid cluster configuration: {0}")]
     Config(#[source] Box<kube::Error>),
     /// The audit log cannot be written.
-    #[error("the audit log {path} cannot be written: {source}", path = path.display())]
+    #[error("cannot write the audit log {path}: {source}", path = path.display())]
     AuditLog {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// The certificate or its key cannot be used.
-    #[error("the certificate cannot be used: {0}")]
+    #[error("invalid certificate: {0}")]
     Certificate(String),
     /// A webhook's address or secret cannot be used.
-    #[error("the webhook cannot be used: {0}")]
+    #[error("invalid webhook: {0}")]
     Webhook(String),
     /// The OpenID provider's settings cannot be used.
-    #[error("the OpenID provider cannot be used: {0}")]
+    #[error("invalid OpenID provider: {0}")]
     Oidc(String),
-    /// The client for webhooks, metrics and OpenID providers cannot be made.
-    #[error("the client for webhooks, metrics and OpenID providers cannot be made: {0}")]
+    /// The HTTP client for webhooks, metrics and OpenID providers cannot be created.
+    #[error("cannot create the HTTP client for webhooks, metrics and OpenID providers: {0}")]
     Client(#[source] reqwest::Error),
-    /// No random numbers can be drawn.
-    #[error("a link to sign in cannot be made: the system gives no random numbers")]
+    /// The system provides no random numbers.
+    #[error("cannot create a sign-in link: the system's random number generator failed")]
     Random,
 }
 
-/// What a gateway goes by.
+/// Configures a [`Gateway`].
 #[derive(Debug)]
 pub struct Builder {
     config: Config,
@@ -112,73 +112,74 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The cluster's name, as callers see it. Default: the host of its address.
+    /// Sets the cluster's name as callers see it. Default: the host of its URL.
     #[must_use]
     pub fn cluster_name(mut self, name: impl Into<String>) -> Self {
         self.cluster_name = name.into();
         self
     }
 
-    /// An origin, such as `https://portal.example.com`, whose pages may call. Default: none but the gateway's own.
+    /// Allows cross-origin requests from an origin such as `https://portal.example.com`. Default: only the gateway's own
+    /// origin.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into().trim_end_matches('/').to_ascii_lowercase());
         self
     }
 
-    /// A file to which the audit is added as JSON lines, `-` for standard output. Default: kept in memory alone.
+    /// Appends the audit log to a file as JSON lines, `-` for standard output. Default: kept in memory only.
     #[must_use]
     pub fn audit_log(mut self, path: impl Into<PathBuf>) -> Self {
         self.audit_log = Some(path.into());
         self
     }
 
-    /// The namespace for the history of cluster-scoped objects. Default: `default`.
+    /// Sets the namespace for the history of cluster-scoped objects. Default: `default`.
     #[must_use]
     pub fn history_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.history_namespace = namespace.into();
         self
     }
 
-    /// An object that shows how one of its kind is written; the portal's form starts from it. Default: none.
+    /// Adds a sample object of its kind; the portal's form starts from it. Default: none.
     #[must_use]
     pub fn sample(mut self, object: Value) -> Self {
         self.samples.push(object);
         self
     }
 
-    /// An operator, by a name to show and the address of its metrics, for `/v1/operator`. Default: none.
+    /// Adds an operator to `/v1/operator`, by a display name and the URL of its metrics. Default: none.
     #[must_use]
     pub fn operator(mut self, name: impl Into<String>, metrics: impl Into<String>) -> Self {
         self.operators.push(Operator::new(name.into(), metrics.into()));
         self
     }
 
-    /// The log whose latest lines `/v1/operator` shows. Default: an empty one.
+    /// Sets the log whose latest lines `/v1/operator` shows. Default: an empty one.
     #[must_use]
     pub fn operator_log(mut self, log: OperatorLog) -> Self {
         self.operator_log = log;
         self
     }
 
-    /// A receiver of a request for each condition that changes, watched for with the gateway's own credentials. Default: none.
+    /// Adds a webhook, called for each condition that changes. The watch uses the gateway's own credentials. Default: none.
     #[must_use]
     pub fn webhook(mut self, webhook: Webhook) -> Self {
         self.webhooks.push(webhook);
         self
     }
 
-    /// An OpenID provider by which users sign in, beside tokens and links. Default: none.
+    /// Adds an OpenID provider for sign-in, besides tokens and links. Default: none.
     #[must_use]
     pub fn oidc(mut self, provider: OidcProvider) -> Self {
         self.oidc = Some(provider);
         self
     }
 
-    /// Speaks TLS with a certificate chain and its key, both in PEM, and marks cookies as secure. Default: plain HTTP.
+    /// Serves TLS with a certificate chain and its key, both in PEM, and marks cookies as secure. Default: plain HTTP.
     ///
     /// # Errors
-    /// Fails if they are not PEM, or do not belong together.
+    /// Fails if they are not valid PEM, or do not belong together.
     pub fn tls(mut self, certificates: &[u8], key: &[u8]) -> Result<Self, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::Certificate(error.to_string());
         let chain = CertificateDer::pem_slice_iter(certificates)
@@ -197,7 +198,7 @@ impl Builder {
         Ok(self)
     }
 
-    /// Makes the gateway.
+    /// Builds the gateway.
     ///
     /// # Errors
     /// Fails if the configuration cannot be used, or the audit log cannot be opened.
@@ -206,7 +207,7 @@ impl Builder {
         let audit = Audit::new(self.audit_log.as_ref())
             .map_err(|source| Error::AuditLog { path: self.audit_log.unwrap_or_default(), source })?;
         let own = upstream.calls_as(&Credentials::Own);
-        // Another provider that the program has chosen stays.
+        // A crypto provider that the program has already installed remains in place.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .user_agent(concat!("steersman/", env!("CARGO_PKG_VERSION")))
@@ -237,10 +238,10 @@ impl Builder {
     }
 }
 
-/// What all requests share.
+/// State shared by all requests.
 pub(crate) struct Shared {
     pub(crate) upstream: Upstream,
-    /// The cluster as the gateway itself sees it: for kinds and for the history.
+    /// The cluster with the gateway's own credentials: for kinds and the history.
     pub(crate) own: Cluster,
     pub(crate) kinds: Kinds,
     pub(crate) identities: Identities,
@@ -254,14 +255,14 @@ pub(crate) struct Shared {
     pub(crate) samples: Vec<Value>,
     pub(crate) operators: Vec<Operator>,
     pub(crate) operator_log: OperatorLog,
-    /// For receivers of webhooks and operators' metrics; follows no redirects.
+    /// The HTTP client for webhook receivers and operators' metrics; follows no redirects.
     pub(crate) http: reqwest::Client,
-    /// Those that no server of this gateway has taken on.
+    /// The webhooks that no server of this gateway delivers yet.
     webhooks: Mutex<Vec<Webhook>>,
     pub(crate) is_tls: bool,
 }
 
-/// REST, server-sent events and the portal over a cluster.
+/// A server of REST, server-sent events and the portal over a cluster.
 #[derive(Clone)]
 pub struct Gateway {
     shared: Arc<Shared>,
@@ -275,8 +276,8 @@ impl std::fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// Starts to describe a gateway for a cluster. The configuration's credentials are used for kinds, for the history, and for
-    /// sessions of links to sign in; all other calls are made with those of their callers.
+    /// Starts to configure a gateway for a cluster. The configuration's credentials are used for kinds, for the history, and
+    /// for sessions of sign-in links; every other call is made with its caller's credentials.
     #[must_use]
     pub fn builder(config: Config) -> Builder {
         let cluster_name = config.cluster_url.host().unwrap_or("cluster").to_owned();
@@ -295,7 +296,7 @@ impl Gateway {
         }
     }
 
-    /// The path of a link that signs in once, within ten minutes, with the gateway's own credentials.
+    /// Returns the path of a one-time sign-in link. It is valid for ten minutes, and uses the gateway's own credentials.
     ///
     /// # Errors
     /// Fails if no random number can be drawn.
@@ -304,7 +305,7 @@ impl Gateway {
         Ok(format!("/?once={code}"))
     }
 
-    /// Serves on a port until it is dropped. Webhooks are sent meanwhile, by the first of several servers of one gateway.
+    /// Serves on a port until the future is dropped. Of several servers of one gateway, the first one delivers the webhooks.
     pub fn serve(self, socket: TcpListener) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let mut listener = Listener::new(socket);

@@ -1,4 +1,4 @@
-//! How much a client may ask for.
+//! Rate limits per client, and limits on open event streams.
 
 use std::{
     collections::HashMap,
@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use crate::problem::{Problem, Result};
 
-/// Requests a second on average, and how many may come at once.
+/// Token bucket per client: requests per second, and burst.
 const RATE: f64 = 50.0;
 const BURST: f64 = 200.0;
-/// Event streams of a user.
+/// The maximum number of open event streams per user.
 const STREAMS: usize = 100;
-/// Clients that are counted one by one.
+/// The number of clients with a bucket of their own before full buckets are dropped.
 const CLIENTS: usize = 10_000;
 
 struct Bucket {
@@ -22,7 +22,7 @@ struct Bucket {
     at: Instant,
 }
 
-/// What clients have taken so far.
+/// The rate limiters and stream counts.
 #[derive(Default)]
 pub(crate) struct Limits {
     buckets: Mutex<HashMap<String, Bucket>>,
@@ -30,39 +30,39 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Counts a request of a client.
+    /// Counts a request of a client against its rate limit.
     pub(crate) fn request(&self, client: &str) -> Result<()> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let refilled =
             |bucket: &Bucket| (bucket.left + now.duration_since(bucket.at).as_secs_f64() * RATE).min(BURST);
         if buckets.len() >= CLIENTS && !buckets.contains_key(client) {
-            // Who has its full share again is as good as unknown.
+            // A full bucket carries no information, so it can be dropped.
             buckets.retain(|_, bucket| refilled(bucket) < BURST);
         }
         let bucket = buckets.entry(client.to_owned()).or_insert(Bucket { left: BURST, at: now });
         bucket.left = refilled(bucket);
         bucket.at = now;
         if bucket.left < 1.0 {
-            return Err(Problem::too_many("too many requests of this client", 1));
+            return Err(Problem::too_many("too many requests from this client", 1));
         }
         bucket.left -= 1.0;
         Ok(())
     }
 
-    /// Takes a place for an event stream of a user, held until it is dropped.
+    /// Reserves an event stream for a user, until the returned value is dropped.
     pub(crate) fn stream(&self, user: &str) -> Result<StreamPlace> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let count = streams.entry(user.to_owned()).or_default();
         if *count >= STREAMS {
-            return Err(Problem::too_many("too many event streams of this user", 10));
+            return Err(Problem::too_many("too many event streams for this user", 10));
         }
         *count += 1;
         Ok(StreamPlace { user: user.to_owned(), streams: Arc::clone(&self.streams) })
     }
 }
 
-/// A place for an event stream.
+/// A reserved event stream.
 pub(crate) struct StreamPlace {
     user: String,
     streams: Arc<Mutex<HashMap<String, usize>>>,

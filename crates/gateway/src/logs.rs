@@ -1,4 +1,4 @@
-//! Logs of the pods of an instance.
+//! The logs of an instance's pods.
 
 use futures::StreamExt as _;
 use http::{Response, StatusCode};
@@ -16,7 +16,7 @@ use crate::{
 
 const DEFAULT_TAIL: u64 = 200;
 const LONGEST_TAIL: u64 = 100_000;
-/// Containers whose logs are read at a time.
+/// The maximum number of containers whose logs are read by one request.
 const MOST: usize = 50;
 const WAITING: usize = 64;
 
@@ -67,7 +67,7 @@ pub(crate) async fn get(
     Ok(stream::lines(receiver))
 }
 
-/// As text: of one container as it is, of several one after the other.
+/// Responds in plain text: one container's log verbatim, or several logs one after the other.
 async fn text(ask: &Ask, sources: Vec<Source>, follow: bool) -> Result<Response<Body>> {
     if follow && sources.len() > 1 {
         let detail = "follow: several containers can be followed with Accept: text/event-stream; name one by pod and container";
@@ -81,7 +81,7 @@ async fn text(ask: &Ask, sources: Vec<Source>, follow: bool) -> Result<Response<
             if prefix { format!("==> {}/{} <==\n", source.pod, source.container) } else { String::new() };
         let head = futures::stream::iter([bytes::Bytes::from(head)])
             .filter(|head| std::future::ready(!head.is_empty()));
-        // A log that breaks off ends there: the answer has begun.
+        // A log that breaks off simply ends here: the response's status has been sent.
         let opened = opened
             .take_while(|chunk| std::future::ready(chunk.is_ok()))
             .filter_map(|chunk| std::future::ready(chunk.ok()));
@@ -115,13 +115,13 @@ async fn sources(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) ->
         0 => {
             let names: Vec<Value> = pods.iter().map(|pod| name_of(pod).into()).collect();
             let detail = format!(
-                "no such pod or container in the tree of {name}; its pods are {}",
+                "no such pod or container in the tree of {name}; available pods: {}",
                 Value::from(names)
             );
             Err(Problem::not_found(detail))
         }
         many if many > MOST => {
-            let detail = format!("{many} containers are too many at once: name a pod");
+            let detail = format!("{many} containers are too many: specify a pod");
             Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "TooMany", detail))
         }
         _ => Ok(sources),

@@ -1,7 +1,7 @@
-//! Sign-in by OpenID Connect: discovery, the authorization code flow with PKCE, and renewal.
+//! OpenID Connect sign-in: discovery, the authorization code flow with PKCE, and token refresh.
 //!
-//! The provider's ID token is the user's credential: it goes along with every call to the cluster, which verifies it. Checked here is
-//! that a token answers what this browser was sent to ask: by state, cookie, code verifier and nonce.
+//! The provider's ID token is the user's credential: it is sent with every call to the cluster, which verifies it. The gateway
+//! only checks that a token answers the request of this browser: by state, cookie, code verifier and nonce.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -21,18 +21,18 @@ use crate::{
     url::parse_secure,
 };
 
-/// The path that the provider sends browsers back to.
+/// The path that the provider redirects browsers back to.
 pub(crate) const CALLBACK: &str = "/v1/session/oidc/callback";
 
-/// How long signing in may take.
+/// The time limit for a sign-in.
 pub(crate) const SIGN_IN: Duration = Duration::from_secs(10 * 60);
-/// How long the provider's description is used before it is read again.
+/// How long the provider's discovery document is cached.
 const DESCRIPTION: Duration = Duration::from_secs(60 * 60);
-/// How long the provider may take to answer.
+/// The timeout of a request to the provider.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The largest answer of a provider that is read.
+/// The largest response of a provider that is read.
 const LARGEST_ANSWER: usize = 1 << 20;
-/// How long before its end a token is renewed.
+/// How long before its expiry a token is refreshed.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_secs(60);
 
 /// An OpenID provider that signs users in. The cluster has to accept its ID tokens for this client, as kube-apiserver does with
@@ -58,10 +58,10 @@ impl std::fmt::Debug for OidcProvider {
 }
 
 impl OidcProvider {
-    /// A provider by its issuer's address, and the id that it knows the gateway by.
+    /// Creates a provider from its issuer URL, and the gateway's client ID.
     ///
     /// # Errors
-    /// Fails if the address is none, or is not reached by TLS and not on this machine.
+    /// Fails if the URL is invalid, or is neither HTTPS nor on this machine.
     pub fn new(issuer: impl Into<String>, client_id: impl Into<String>) -> Result<Self, Error> {
         let issuer = issuer.into();
         parse_secure(&issuer).map_err(|reason| Error::Oidc(format!("issuer {issuer}: {reason}")))?;
@@ -75,37 +75,38 @@ impl OidcProvider {
         })
     }
 
-    /// The client's secret. Default: none, for a public client.
+    /// Sets the client secret. Default: none, for a public client.
     #[must_use]
     pub fn client_secret(mut self, secret: impl Into<String>) -> Self {
         self.client_secret = Some(secret.into());
         self
     }
 
-    /// A scope to ask for, such as `email` or `groups`. Default: none but `openid`, and `offline_access` where it is offered.
+    /// Requests an additional scope, such as `email` or `groups`. Default: only `openid`, and `offline_access` where it is
+    /// offered.
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scopes.push(scope.into());
         self
     }
 
-    /// The certificate authorities of the provider, in PEM. Default: those of the system.
+    /// Sets the provider's certificate authorities, in PEM. Default: those of the system.
     ///
     /// # Errors
-    /// Fails if there is no certificate.
+    /// Fails if the PEM has no certificate.
     pub fn certificate_authority(mut self, pem: &[u8]) -> Result<Self, Error> {
         let certificates = reqwest::Certificate::from_pem_bundle(pem);
         self.certificates = certificates
             .ok()
             .filter(|all| !all.is_empty())
-            .ok_or_else(|| Error::Oidc("the certificate authority is no certificate in PEM".into()))?;
+            .ok_or_else(|| Error::Oidc("the certificate authority is not a PEM certificate".into()))?;
         Ok(self)
     }
 
-    /// The gateway's address as browsers know it, to which the provider sends them back. Default: what the browser asked for.
+    /// Sets the gateway's URL as browsers know it, which the provider redirects to. Default: the origin that the browser used.
     ///
     /// # Errors
-    /// Fails if the address is none, or is not reached by TLS and not on this machine.
+    /// Fails if the URL is invalid, or is neither HTTPS nor on this machine.
     pub fn external_url(mut self, url: &str) -> Result<Self, Error> {
         let parsed = parse_secure(url).map_err(|reason| Error::Oidc(format!("{url}: {reason}")))?;
         self.external_url = Some(parsed);
@@ -113,7 +114,7 @@ impl OidcProvider {
     }
 }
 
-/// What a provider says of itself.
+/// The provider's discovery document.
 #[derive(Debug, Clone, Deserialize)]
 struct Description {
     issuer: String,
@@ -129,9 +130,9 @@ fn basic() -> Vec<String> {
     vec!["client_secret_basic".into()]
 }
 
-/// A sign-in under way.
+/// A sign-in in progress.
 struct Pending {
-    /// Of the secret in the browser's cookie.
+    /// The hash of the secret in the browser's cookie.
     browser: Hash,
     nonce: String,
     verifier: String,
@@ -139,13 +140,13 @@ struct Pending {
     next: String,
 }
 
-/// Where to send a browser, and the secret by which it is known when it comes back.
+/// Where to redirect a browser, and the secret that identifies it when it returns.
 pub(crate) struct Departure {
     pub(crate) location: String,
     pub(crate) browser: String,
 }
 
-/// What a provider has granted a session.
+/// The tokens that a provider granted to a session.
 pub(crate) struct Grant {
     pub(crate) id_token: String,
     pub(crate) expires_at: Timestamp,
@@ -155,7 +156,7 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Whether a new token can be had after this one.
+    /// Whether the provider granted a refresh token.
     pub(crate) fn is_renewable(&self) -> bool {
         self.refresh_token.is_some()
     }
@@ -174,7 +175,7 @@ struct RefusedAnswer {
     error_description: String,
 }
 
-/// What an ID token says.
+/// The claims of an ID token.
 #[derive(Deserialize)]
 struct Claims {
     iss: String,
@@ -205,7 +206,7 @@ fn unavailable(detail: impl std::fmt::Display) -> Problem {
     Problem::new(StatusCode::BAD_GATEWAY, "OpenIDProvider", format!("the OpenID provider: {detail}"))
 }
 
-/// A client of a provider.
+/// An OpenID Connect client of a provider.
 pub(crate) struct Oidc {
     provider: OidcProvider,
     http: reqwest::Client,
@@ -243,7 +244,7 @@ impl Oidc {
         }
         let url = format!("{}/.well-known/openid-configuration", self.provider.issuer.trim_end_matches('/'));
         let description: Description = self.ask(self.http.get(url)).await?;
-        // Another issuer's description would send users there.
+        // The document of another issuer would send users there.
         if description.issuer != self.provider.issuer {
             return Err(unavailable(format_args!(
                 "its issuer is {:?}, not {:?}",
@@ -265,24 +266,24 @@ impl Oidc {
         while let Some(chunk) = answer.chunk().await.map_err(|error| unavailable(error.without_url()))? {
             body.extend_from_slice(&chunk);
             if body.len() > LARGEST_ANSWER {
-                return Err(unavailable("its answer is too large"));
+                return Err(unavailable("its response is too large"));
             }
         }
         if status.is_success() {
             return serde_json::from_slice(&body)
-                .map_err(|error| unavailable(format_args!("its answer cannot be read: {error}")));
+                .map_err(|error| unavailable(format_args!("its response cannot be parsed: {error}")));
         }
         match serde_json::from_slice::<RefusedAnswer>(&body) {
             Ok(refused) if status.is_client_error() => {
                 let RefusedAnswer { error, error_description } = refused;
-                let detail = format!("the OpenID provider refuses: {error} {error_description}");
+                let detail = format!("the OpenID provider returned an error: {error} {error_description}");
                 Err(Problem::unauthorized(detail.trim_end()))
             }
             _ => Err(unavailable(format_args!("it answered {status}"))),
         }
     }
 
-    /// Begins a sign-in of a browser that asked for `origin`, and that goes to `next` afterwards.
+    /// Begins the sign-in of a browser that reached the gateway at `origin`. It returns to `next` afterwards.
     pub(crate) async fn begin(&self, origin: &str, next: &str) -> Result<Departure> {
         let description = self.description().await?;
         let (state, nonce, verifier, browser) = (random()?, random()?, random()?, random()?);
@@ -311,14 +312,13 @@ impl Oidc {
         Ok(Departure { location: location.into(), browser })
     }
 
-    /// Ends the sign-in that a browser comes back from: what was granted, and where the browser wanted to go.
+    /// Completes the sign-in of a returning browser. Returns the grant, and the path to redirect the browser to.
     pub(crate) async fn finish(&self, state: &str, code: &str, browser: &str) -> Result<(Grant, String)> {
         let pending =
             lock(&self.pending).take(&hash(state)).filter(|pending| pending.browser == hash(browser));
-        // A state that another browser was given would sign this one in as another user.
-        let pending = pending.ok_or_else(|| {
-            Problem::unauthorized("this sign-in was not begun here, or took too long: begin again")
-        })?;
+        // A state that was issued to another browser would sign this one in as another user.
+        let pending = pending
+            .ok_or_else(|| Problem::unauthorized("unknown or expired sign-in request: sign in again"))?;
         let answer = self
             .tokens(&[
                 ("grant_type", "authorization_code"),
@@ -327,10 +327,10 @@ impl Oidc {
                 ("code_verifier", &pending.verifier),
             ])
             .await?;
-        let id_token = answer.id_token.ok_or_else(|| unavailable("it gave no ID token"))?;
+        let id_token = answer.id_token.ok_or_else(|| unavailable("it returned no ID token"))?;
         let claims = self.claims(&id_token)?;
         if claims.nonce.as_deref() != Some(&pending.nonce) {
-            return Err(unavailable("its token answers another question"));
+            return Err(unavailable("the nonce of its ID token does not match"));
         }
         let grant = Grant {
             expires_at: expiry(&claims)?,
@@ -342,7 +342,7 @@ impl Oidc {
         Ok((grant, pending.next))
     }
 
-    /// Renews a token that is about to end. A provider that does not answer is no harm while the token lasts.
+    /// Refreshes a token that is about to expire. A provider that does not answer is tolerated while the token is valid.
     pub(crate) async fn renew(&self, grant: &mut Grant) -> Result<()> {
         let now = Timestamp::now();
         if now < grant.expires_at - RENEW_BEFORE {
@@ -351,7 +351,7 @@ impl Oidc {
         let renewed = self.try_renew(grant).await;
         match renewed {
             Err(problem) if problem.status != StatusCode::UNAUTHORIZED && now < grant.expires_at => {
-                tracing::warn!(problem = problem.detail, "a token could not be renewed yet");
+                tracing::warn!(problem = problem.detail, "cannot renew a token yet");
                 Ok(())
             }
             renewed => renewed,
@@ -365,7 +365,7 @@ impl Oidc {
             self.tokens(&[("grant_type", "refresh_token"), ("refresh_token", refresh_token)]).await?;
         let id_token = answer.id_token.ok_or_else(ended)?;
         let claims = self.claims(&id_token)?;
-        // The same user as before; a nonce need not be repeated.
+        // The subject must not change; a refreshed token need not repeat the nonce.
         if claims.sub != grant.subject || claims.nonce.as_ref().is_some_and(|nonce| *nonce != grant.nonce) {
             return Err(ended());
         }
@@ -389,7 +389,7 @@ impl Oidc {
         let mut request = self.http.post(&description.token_endpoint);
         let methods = &description.token_endpoint_auth_methods_supported;
         match &provider.client_secret {
-            // Both are encoded as in forms first (RFC 6749, section 2.3.1).
+            // Both are form-encoded first (RFC 6749, section 2.3.1).
             Some(secret) if methods.contains(&basic()[0]) => {
                 let encoded =
                     |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
@@ -405,11 +405,11 @@ impl Oidc {
         request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded").body(form.finish())
     }
 
-    /// What a token says that came from the provider over TLS. Its signature is for the cluster to verify.
+    /// Returns the claims of a token that was received from the provider over TLS. The cluster verifies its signature.
     fn claims(&self, id_token: &str) -> Result<Claims> {
         let payload = id_token.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
         let claims: Option<Claims> = payload.and_then(|payload| serde_json::from_slice(&payload).ok());
-        let claims = claims.ok_or_else(|| unavailable("its ID token cannot be read"))?;
+        let claims = claims.ok_or_else(|| unavailable("its ID token cannot be parsed"))?;
         let client = &self.provider.client_id;
         let is_for_us =
             claims.aud.all().contains(client) && claims.azp.as_ref().is_none_or(|azp| azp == client);

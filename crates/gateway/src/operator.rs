@@ -1,4 +1,4 @@
-//! Operators: their queues, reconciles and errors, from the metrics that they serve, and their latest log lines.
+//! Operators: queues, reconciles and errors scraped from their metrics, and their latest log lines.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -21,13 +21,13 @@ use crate::{
     request::Ask,
 };
 
-/// How long an operator may take to give its metrics.
+/// The timeout for scraping an operator's metrics.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The largest text of metrics that is read.
+/// The largest metrics response that is read.
 const LARGEST: usize = 32 << 20;
-/// Over how long reconciles a minute are counted.
+/// The window over which the rate of reconciles is computed.
 const RATE: Duration = Duration::from_secs(60);
-/// How many lines of a log are kept, and how many bytes of one.
+/// The number of log lines kept, and the maximum length of each in bytes.
 const LINES: usize = 200;
 const LINE: usize = 4096;
 
@@ -43,7 +43,7 @@ struct Line {
 }
 
 impl OperatorLog {
-    /// Adds a line. Of the last 200, the portal shows what is left after colours are taken out.
+    /// Appends a line. The portal shows the last 200, without terminal colours.
     pub fn push(&self, line: &str) {
         let text = without_colours(line);
         let level = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"]
@@ -66,14 +66,14 @@ impl OperatorLog {
     }
 }
 
-/// Takes out the sequences by which terminals are given colours, and other control characters.
+/// Strips ANSI escape sequences and other control characters.
 fn without_colours(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut characters = line.chars();
     while let Some(character) = characters.next() {
         match character {
             '\u{1b}' => {
-                // A sequence goes on to its first letter.
+                // An escape sequence extends to its first letter.
                 characters.find(char::is_ascii_alphabetic);
             }
             '\t' => text.push(' '),
@@ -84,12 +84,12 @@ fn without_colours(line: &str) -> String {
     text
 }
 
-/// An operator whose metrics are read.
+/// An operator whose metrics are scraped.
 #[derive(Debug)]
 pub(crate) struct Operator {
     name: String,
     metrics: String,
-    /// How many reconciles had been counted when.
+    /// Samples of the total number of reconciles, with the time of each.
     counted: Mutex<VecDeque<(Instant, f64)>>,
 }
 
@@ -112,12 +112,12 @@ impl Operator {
         }
     }
 
-    /// The rate of a count over the last minute; None before a second time is known.
+    /// Returns the rate of a counter over the last minute; None until there are two samples.
     #[expect(clippy::cast_possible_truncation, reason = "a rate is shown in whole numbers")]
     fn per_minute(&self, count: f64) -> Option<i64> {
         let now = Instant::now();
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        // An operator that was restarted counts from zero.
+        // The counter of a restarted operator begins at zero.
         if counted.back().is_some_and(|(_, before)| *before > count) {
             counted.clear();
         }
@@ -135,7 +135,7 @@ impl Operator {
     }
 }
 
-/// The text of an operator's metrics, or why there is none.
+/// Returns an operator's metrics, or why they cannot be read.
 async fn scrape(client: &reqwest::Client, url: &str) -> Result<String, String> {
     let failed = |error: reqwest::Error| format!("its metrics cannot be read: {}", error.without_url());
     let mut response = client.get(url).timeout(PATIENCE).send().await.map_err(failed)?;
@@ -152,7 +152,7 @@ async fn scrape(client: &reqwest::Client, url: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// What an operator's metrics say, under controller-runtime's names.
+/// An operator's metrics, by controller-runtime's names.
 #[derive(Debug, Default, PartialEq)]
 struct Figures {
     controllers: BTreeSet<String>,
@@ -160,7 +160,7 @@ struct Figures {
     depth: Option<f64>,
     success: f64,
     error: f64,
-    /// How many reconciles took at most so long.
+    /// The cumulative histogram of reconcile durations: upper bound and count.
     times: Vec<(f64, f64)>,
     started: Option<f64>,
 }
@@ -202,7 +202,7 @@ impl Figures {
         }
     }
 
-    /// The time within which this part of all reconciles ended, taken to be even within a bucket, as Prometheus does.
+    /// Estimates a quantile of the reconcile duration. Interpolates linearly inside a bucket, as Prometheus does.
     fn quantile(&self, part: f64) -> Option<f64> {
         let total = self.times.last().map(|(_, count)| *count).filter(|total| *total > 0.0)?;
         let rank = part * total;
@@ -241,12 +241,13 @@ impl Figures {
     }
 }
 
-/// `GET /v1/operator`: for those who may get `/metrics` of the cluster, as operators themselves ask of those who scrape them.
+/// Serves `GET /v1/operator` to callers that may get `/metrics` of the cluster. Operators' own metrics require the same
+/// permission.
 pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
     ask.query.allow(&[])?;
     if ask.shared.operators.is_empty() {
         return Err(Problem::not_found(
-            "this server has no operator's metrics; --operator-metrics names them",
+            "no operator metrics are configured; --operator-metrics names their URLs",
         ));
     }
     access::require_path(ask, "get", "/metrics").await?;

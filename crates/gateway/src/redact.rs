@@ -1,4 +1,4 @@
-//! Secrets, which are shown only if they are asked for.
+//! Redaction of secrets, which are shown only on request.
 
 use serde_json::Value;
 
@@ -7,16 +7,17 @@ use crate::{
     problem::{Problem, Result},
 };
 
-/// What stands for a value that is not shown.
+/// The placeholder for a redacted value.
 const MARK: &str = "••••••";
-/// Where kubectl keeps what was applied, values included.
+/// The annotation with the object that kubectl applied, values included.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 pub(crate) fn is_secret(kind: &Kind) -> bool {
     kind.group.is_empty() && kind.plural == "secrets"
 }
 
-/// An object without the values of secrets and of fields that its schema calls passwords.
+/// Returns the object without the values of secrets and of fields that its schema formats as
+/// passwords.
 pub(crate) fn hide(object: &Value, kind: &Kind) -> Value {
     let mut object = object.clone();
     let schema = kind.schema();
@@ -63,7 +64,7 @@ fn hide_passwords(value: &mut Value, schema: &Value, hidden: &mut bool) {
     }
 }
 
-/// Refuses a body with marks in it, which would take the place of the real values.
+/// Rejects a body that contains placeholders, which would overwrite the real values.
 pub(crate) fn refuse_marks(body: &Value) -> Result<()> {
     fn find(path: &str, value: &Value) -> Option<String> {
         match value {
@@ -81,7 +82,8 @@ pub(crate) fn refuse_marks(body: &Value) -> Result<()> {
     match find("", body) {
         None => Ok(()),
         Some(path) => {
-            let detail = "is the mark of a value that was not shown; leave the field out (PATCH), or ask with ?reveal=true";
+            let detail = "is the placeholder of a hidden value; \
+                          leave the field out (PATCH), or read with ?reveal=true";
             Err(Problem::invalid(&path, detail))
         }
     }

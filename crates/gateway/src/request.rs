@@ -1,4 +1,4 @@
-//! A request, read: its address, its parameters and its body.
+//! Request parsing: path, parameters and body.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,14 +14,14 @@ use crate::{
     problem::{Problem, Result},
 };
 
-/// What an address names.
+/// The resource that a path names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Me,
     Session,
-    /// Sends a browser to the OpenID provider.
+    /// Redirects a browser to the OpenID provider.
     Oidc,
-    /// Where it comes back to.
+    /// The path to which the provider redirects back.
     OidcCallback,
     Overview,
     Audit,
@@ -57,7 +57,7 @@ pub(crate) enum Part {
 }
 
 impl Route {
-    /// Reads the path of an API request, None if it is not one of the API, but of a page.
+    /// Parses the path of an API request. None if it is not part of the API, but a page.
     pub(crate) fn parse(path: &str) -> Option<Result<Self>> {
         if embedded_action(path).is_some() {
             return None;
@@ -70,8 +70,7 @@ impl Route {
     }
 
     fn segments(rest: &str) -> Result<Self> {
-        let unknown =
-            || Problem::not_found("there is nothing at this address; docs/rest.md lists the addresses");
+        let unknown = || Problem::not_found("no such endpoint; docs/rest.md lists the endpoints");
         let segments: Vec<String> =
             rest.split('/').map(segment).collect::<Option<_>>().ok_or_else(unknown)?;
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -107,7 +106,7 @@ impl Route {
         })
     }
 
-    /// The methods that are answered, for `Allow`.
+    /// The supported methods, for `Allow`.
     pub(crate) fn methods(&self) -> &'static [Method] {
         match self {
             Self::Session => &[Method::GET, Method::POST, Method::DELETE],
@@ -139,12 +138,12 @@ impl Part {
     }
 }
 
-/// The action of `/v1/embed/{action}`, a page with a button.
+/// Returns the action of `/v1/embed/{action}`, a page with a button.
 pub(crate) fn embedded_action(path: &str) -> Option<String> {
     segment(path.strip_prefix("/v1/embed/")?)
 }
 
-/// A segment of a path, decoded once. What would lead elsewhere in the cluster's own paths names nothing.
+/// Decodes a path segment once. Rejects segments that would change the path of a request to the cluster.
 fn segment(raw: &str) -> Option<String> {
     let text = percent_decode_str(raw).decode_utf8().ok()?;
     let is_name = !text.is_empty()
@@ -157,7 +156,7 @@ fn segment(raw: &str) -> Option<String> {
     is_name.then(|| text.into_owned())
 }
 
-/// The parameters of a request.
+/// The query parameters of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -166,16 +165,16 @@ impl Query {
         Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
-    /// Refuses parameters that mean nothing here: a misspelt one would be ignored otherwise.
+    /// Rejects unknown parameters: a misspelt one would be ignored otherwise.
     pub(crate) fn allow(&self, known: &[&str]) -> Result<()> {
         match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some((name, _)) if known.is_empty() => {
-                Err(Problem::bad_request(format!("parameter {name}: this address takes no parameters")))
+                Err(Problem::bad_request(format!("parameter {name}: this endpoint has no parameters")))
             }
             Some((name, _)) => {
                 let known = known.join(", ");
-                Err(Problem::bad_request(format!("parameter {name} is not known here; there are {known}")))
+                Err(Problem::bad_request(format!("unknown parameter {name}; available: {known}")))
             }
         }
     }
@@ -194,7 +193,7 @@ impl Query {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1" | "All") => Ok(true),
             Some(other) => {
-                Err(Problem::bad_request(format!("parameter {name}: {other:?} is neither true nor false")))
+                Err(Problem::bad_request(format!("parameter {name}: {other:?} must be true or false")))
             }
         }
     }
@@ -203,12 +202,12 @@ impl Query {
         let Some(text) = self.get(name) else { return Ok(None) };
         let number = text.parse().ok().filter(|number| (least..=most).contains(number));
         let wrong = || {
-            Problem::bad_request(format!("parameter {name}: {text:?} is no number from {least} to {most}"))
+            Problem::bad_request(format!("parameter {name}: {text:?} is not a number from {least} to {most}"))
         };
         number.map(Some).ok_or_else(wrong)
     }
 
-    /// A time such as `90s`, `5m` or `90`.
+    /// Parses a duration such as `90s`, `5m` or `90`.
     pub(crate) fn duration(&self, name: &str, most: Duration) -> Result<Option<Duration>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let (digits, unit) = match text.strip_suffix('m') {
@@ -219,7 +218,7 @@ impl Query {
         let time = seconds.map(Duration::from_secs).filter(|time| *time <= most);
         let wrong = || {
             Problem::bad_request(format!(
-                "parameter {name}: {text:?} is no time such as 90s or 5m, up to {}s",
+                "parameter {name}: {text:?} is not a duration such as 90s or 5m, up to {}s",
                 most.as_secs()
             ))
         };
@@ -227,7 +226,7 @@ impl Query {
     }
 }
 
-/// A request of a known caller, and all that answering it takes.
+/// An authenticated request, with everything needed to answer it.
 pub(crate) struct Ask {
     pub(crate) shared: Arc<Shared>,
     pub(crate) caller: Caller,
@@ -265,26 +264,26 @@ impl Ask {
         value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// The body as JSON, or as YAML if it says so.
+    /// Parses the body as JSON, or as YAML if its media type says so.
     pub(crate) fn json(&self) -> Result<Value> {
         match self.media_type().as_str() {
             "application/yaml" | "application/x-yaml" | "text/yaml" | "application/apply-patch+yaml" => {
                 steersman_yaml::from_slice(&self.body)
-                    .map_err(|error| Problem::bad_request(format!("the body is no YAML: {error}")))
+                    .map_err(|error| Problem::bad_request(format!("the body is not valid YAML: {error}")))
             }
             "application/json" | "application/merge-patch+json" | "application/json-patch+json" => {
                 serde_json::from_slice(&self.body)
-                    .map_err(|error| Problem::bad_request(format!("the body is no JSON: {error}")))
+                    .map_err(|error| Problem::bad_request(format!("the body is not valid JSON: {error}")))
             }
             other => Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "UnsupportedMediaType",
-                format!("Content-Type {other} is not taken here; application/json and application/yaml are"),
+                format!("Content-Type {other} is not supported; use application/json or application/yaml"),
             )),
         }
     }
 
-    /// The resourceVersion that the caller has seen.
+    /// Returns the resourceVersion of the `If-Match` header.
     pub(crate) fn if_match(&self) -> Result<Option<String>> {
         let Some(text) = self.header(header::IF_MATCH) else { return Ok(None) };
         if text.trim() == "*" {
@@ -294,7 +293,7 @@ impl Ask {
         let is_tag = !tag.is_empty() && !tag.contains(['"', ',']);
         is_tag
             .then(|| Some(tag.to_owned()))
-            .ok_or_else(|| Problem::bad_request("If-Match has to be one entity tag"))
+            .ok_or_else(|| Problem::bad_request("If-Match must be a single entity tag"))
     }
 }
 

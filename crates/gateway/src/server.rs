@@ -1,4 +1,4 @@
-//! From a request to its answer: who asks, what for, and whether at all.
+//! Serves a request: authentication, rate limits, routing and the response's headers.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::{
     stream, tree,
 };
 
-/// The largest body of a request, as the API server has it.
+/// The largest request body, the same as kube-apiserver's.
 const LARGEST_BODY: usize = 3 << 20;
 
-/// Answers a request.
+/// Serves a request.
 pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -> Response<Body> {
     let id = request_id();
     let (parts, body) = request.into_parts();
@@ -40,7 +40,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -
     };
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(header::REFERRER_POLICY, "no-referrer");
-    // Which sites may show a button in a frame is said by its own policy.
+    // The embedded page has its own policy on which sites may frame it.
     if !is_embedded {
         set(header::X_FRAME_OPTIONS, "DENY");
     }
@@ -49,7 +49,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -
     }
     if let Some(origin) = origin.filter(|origin| is_allowed(&shared, origin)) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        // A button in another site's page works with the visitor's own session, and needs the session's token as any page does.
+        // An embedded button acts with the visitor's own session, and needs its CSRF token like any page.
         headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
         let exposed = "ETag, Location, X-Request-Id, Retry-After, Idempotency-Replayed";
@@ -63,7 +63,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<RequestBody>) -
 
 fn request_id() -> String {
     let mut bytes = [0_u8; 8];
-    // An id that is not random is still an id.
+    // The ID need not be random: should the call fail, zeros will do.
     let _ = getrandom::fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -73,7 +73,7 @@ fn is_allowed(shared: &Shared, origin: &HeaderValue) -> bool {
     shared.origins.contains(&origin)
 }
 
-/// Refuses requests of pages from elsewhere.
+/// Rejects requests from pages of other origins.
 fn check_origin(shared: &Shared, parts: &Parts) -> Result<()> {
     let Some(origin) = parts.headers.get(header::ORIGIN) else { return Ok(()) };
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
@@ -84,7 +84,7 @@ fn check_origin(shared: &Shared, parts: &Parts) -> Result<()> {
     {
         return Ok(());
     }
-    let detail = "pages of this origin may not call; --allow-origin names those that may";
+    let detail = "requests from this origin are not allowed; --allow-origin allows them";
     Err(Problem::new(StatusCode::FORBIDDEN, "CrossOrigin", detail))
 }
 
@@ -103,7 +103,7 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
     if !route.methods().contains(&parts.method) {
         let allowed: Vec<&str> = route.methods().iter().map(Method::as_str).collect();
         let allowed = allowed.join(", ");
-        let detail = format!("{} is not answered here; {allowed} are", parts.method);
+        let detail = format!("method {} is not allowed; use {allowed}", parts.method);
         let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", detail);
         let mut response = problem.response(id);
         if let Ok(allowed) = HeaderValue::from_str(&allowed) {
@@ -122,7 +122,7 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
     let caller = match shared.identities.caller(&parts.method, &parts.headers, &shared.upstream).await {
         Ok(caller) => caller,
         Err(problem) => {
-            // Failed sign-ins are limited by address, callers by user.
+            // Failed sign-ins are limited by address, authenticated callers by user.
             shared.limits.request(&format!("address {remote}"))?;
             return Err(problem);
         }
@@ -151,7 +151,7 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
     Ok(if head { response.map(|_| answer::empty(StatusCode::OK).into_body()) } else { response })
 }
 
-/// What browsers ask before a request from another origin; who may is said by the headers of every answer.
+/// Responds to a CORS preflight; the allowed origin is in the headers of every response.
 fn preflight(route: &Route) -> Response<Body> {
     let mut response = answer::empty(StatusCode::NO_CONTENT);
     let methods: Vec<&str> = route.methods().iter().map(Method::as_str).collect();
@@ -179,15 +179,23 @@ pub(crate) async fn read(headers: &HeaderMap, body: RequestBody) -> Result<bytes
     match Limited::new(body, LARGEST_BODY).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "Timeout", "the body did not arrive")),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "Timeout",
+            "the request body was not received in time",
+        )),
     }
 }
 
-/// Everything that is not of the API: the portal, pages with a button, and what tells whether the server is up.
+/// Serves everything outside the API: the portal, pages with a button, and `/healthz`.
 async fn page(visit: &Visit<'_>, path: &str) -> Result<Response<Body>> {
     let Visit { shared, parts, query, remote, .. } = visit;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
-        return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "pages are got"));
+        return Err(Problem::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "pages support only GET and HEAD",
+        ));
     }
     if path == "/healthz" {
         return Ok(answer::bytes(StatusCode::OK, "text/plain; charset=utf-8", "ok\n"));
@@ -200,7 +208,7 @@ async fn page(visit: &Visit<'_>, path: &str) -> Result<Response<Body>> {
         return visit.by_link(code).await;
     }
     portal::serve(path, &parts.headers)
-        .unwrap_or_else(|| Err(Problem::not_found(format!("there is no {path} here"))))
+        .unwrap_or_else(|| Err(Problem::not_found(format!("{path} not found"))))
 }
 
 /// `GET /v1/me`.
@@ -226,8 +234,8 @@ async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
     match route {
         Route::Me => me(&ask, StatusCode::OK).await,
         Route::Session => Ok(session::end(&ask)),
-        // Answered before anyone is known.
-        Route::Oidc | Route::OidcCallback => Err(Problem::not_found("there is nothing at this address")),
+        // Served before authentication.
+        Route::Oidc | Route::OidcCallback => Err(Problem::not_found("no such endpoint")),
         Route::Overview => overview::get(&ask).await,
         Route::Audit => audit::list(&ask).await,
         Route::Operator => operator::get(&ask).await,
@@ -257,7 +265,7 @@ async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
             let kind = ask.kind(&kind).await?;
             let namespace = namespace.as_deref();
             if !kind.namespaced && namespace.is_some() {
-                return Err(Problem::not_found(format!("{} are not in namespaces", kind.plural)));
+                return Err(Problem::not_found(format!("{} are cluster-scoped", kind.plural)));
             }
             if ask.method == Method::POST {
                 return instances::create(&ask, &kind, namespace).await;
@@ -282,9 +290,9 @@ async fn instance(
     let kind = ask.kind(kind).await?;
     if kind.namespaced != namespace.is_some() {
         let detail = if kind.namespaced {
-            format!("{} are in namespaces: …/namespaces/{{namespace}}/instances/{name}", kind.plural)
+            format!("{} are namespaced: …/namespaces/{{namespace}}/instances/{name}", kind.plural)
         } else {
-            format!("{} are not in namespaces", kind.plural)
+            format!("{} are cluster-scoped", kind.plural)
         };
         return Err(Problem::not_found(detail));
     }

@@ -1,4 +1,4 @@
-//! Signing in and out: `/v1/session` and what is below it, and links that sign in once.
+//! Signing in and out: `/v1/session` and the paths below it, and one-time sign-in links.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     server,
 };
 
-/// A request of someone who is not signed in yet.
+/// A request that is not authenticated yet.
 pub(crate) struct Visit<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) parts: &'a Parts,
@@ -27,7 +27,7 @@ pub(crate) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// `GET /v1/session`: the ways to sign in beside a token.
+    /// Serves `GET /v1/session`: the ways to sign in besides a token.
     pub(crate) fn ways(&self) -> Result<Response<Body>> {
         self.query.allow(&[])?;
         let oidc = self.shared.identities.oidc.as_ref();
@@ -35,17 +35,17 @@ impl Visit<'_> {
         Ok(answer::json(StatusCode::OK, &json!({"oidc": oidc})))
     }
 
-    /// `POST /v1/session`: a token of the cluster.
+    /// Serves `POST /v1/session`: signs in with a token of the cluster.
     pub(crate) async fn by_token(&self, body: RequestBody) -> Result<Response<Body>> {
         self.count()?;
-        // A form of another site cannot have this type without the browser asking first.
+        // A cross-site form cannot send this content type without a CORS preflight.
         let kind = self.parts.headers.get(header::CONTENT_TYPE);
         if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
-            let detail = "the body has to be of type application/json";
+            let detail = "Content-Type must be application/json";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", detail));
         }
         let body = server::read(&self.parts.headers, body).await?;
-        let wrong = || Problem::bad_request("the body has to be {\"token\": \"…\"}");
+        let wrong = || Problem::bad_request("the body must be {\"token\": \"…\"}");
         let request: Value = serde_json::from_slice(&body).map_err(|_| wrong())?;
         let token = request["token"].as_str().map(str::trim).ok_or_else(wrong)?;
         let (session, caller) = self.shared.identities.sign_in(token, &self.shared.upstream).await?;
@@ -55,7 +55,7 @@ impl Visit<'_> {
         Ok(response)
     }
 
-    /// `GET /?once=CODE`: a link that signs in once.
+    /// Serves `GET /?once=CODE`: a one-time sign-in link.
     pub(crate) async fn by_link(&self, code: &str) -> Result<Response<Body>> {
         self.count()?;
         let (session, caller) = self.shared.identities.redeem(code, &self.shared.upstream).await?;
@@ -66,12 +66,13 @@ impl Visit<'_> {
     }
 
     fn oidc(&self) -> Result<&Oidc> {
-        let missing =
-            || Problem::not_found("no OpenID provider is set; `steer serve --oidc-issuer-url` sets one");
+        let missing = || {
+            Problem::not_found("no OpenID provider is configured; `steer serve --oidc-issuer-url` sets one")
+        };
         self.shared.identities.oidc.as_ref().ok_or_else(missing)
     }
 
-    /// `GET /v1/session/oidc`: sends a browser to the OpenID provider.
+    /// Serves `GET /v1/session/oidc`: redirects a browser to the OpenID provider.
     pub(crate) async fn begin_oidc(&self) -> Result<Response<Body>> {
         self.query.allow(&["next"])?;
         let oidc = self.oidc()?;
@@ -86,7 +87,7 @@ impl Visit<'_> {
         Ok(response)
     }
 
-    /// `GET /v1/session/oidc/callback`: where the provider sends the browser back to. What goes wrong is shown by the portal.
+    /// Serves `GET /v1/session/oidc/callback`, to which the provider redirects back. The portal shows any error.
     pub(crate) async fn finish_oidc(&self) -> Result<Response<Body>> {
         let oidc = self.oidc()?;
         self.count()?;
@@ -100,9 +101,9 @@ impl Visit<'_> {
                 tracing::warn!(
                     problem = problem.detail,
                     remote = self.remote,
-                    "a sign-in by OpenID Connect failed"
+                    "OpenID Connect sign-in failed"
                 );
-                // A reason, not a text: the page says nothing that a link of a stranger put there.
+                // A reason code instead of a message: otherwise a crafted link could make the page show any text.
                 let reason = match problem.status {
                     StatusCode::UNAUTHORIZED => "refused",
                     _ => "unavailable",
@@ -116,12 +117,12 @@ impl Visit<'_> {
 
     async fn granted(&self, oidc: &Oidc) -> Result<(String, String)> {
         let parameter = |name: &str| self.query.get(name).unwrap_or_default();
-        // The provider that answers has to be the one that was asked.
+        // The issuer that answers has to be the one that was asked (mix-up attack).
         if self.query.get("iss").is_some_and(|issuer| issuer != oidc.issuer()) {
-            return Err(Problem::unauthorized("the answer is of another issuer"));
+            return Err(Problem::unauthorized("the response is from another issuer"));
         }
         if let Some(error) = self.query.get("error") {
-            return Err(Problem::unauthorized(&format!("the OpenID provider refuses: {error}")));
+            return Err(Problem::unauthorized(&format!("the OpenID provider returned an error: {error}")));
         }
         let browser = Cookie::SignIn.of(&self.parts.headers, self.shared.is_tls).unwrap_or_default();
         let (grant, next) = oidc.finish(parameter("state"), parameter("code"), browser).await?;
@@ -131,7 +132,7 @@ impl Visit<'_> {
         Ok((session, next))
     }
 
-    /// Counts an attempt.
+    /// Counts a sign-in attempt against the address' rate limit.
     fn count(&self) -> Result<()> {
         self.shared.limits.request(&format!("address {}", self.remote))
     }
@@ -142,7 +143,7 @@ impl Visit<'_> {
         }
     }
 
-    /// Records that someone signed in.
+    /// Audits a sign-in.
     fn signed_in(&self, caller: Caller, status: StatusCode) -> Ask {
         let ask = Ask {
             shared: Arc::clone(self.shared),
@@ -171,7 +172,7 @@ pub(crate) fn end(ask: &Ask) -> Response<Body> {
     response
 }
 
-/// Sends a browser elsewhere.
+/// Redirects a browser.
 fn see_other(location: &str) -> Response<Body> {
     let mut response = answer::empty(StatusCode::SEE_OTHER);
     let headers: &mut HeaderMap = response.headers_mut();
@@ -181,12 +182,12 @@ fn see_other(location: &str) -> Response<Body> {
     response
 }
 
-/// Where a browser goes after it has signed in: a path of this server.
+/// Returns the path that a browser is redirected to after signing in, always on this server.
 fn own_path(query: &Query) -> &str {
     query.get("next").filter(|next| is_own_path(next)).unwrap_or("/")
 }
 
-/// Whether a path stays on this server: browsers take `//host` and `/\host` for another one.
+/// Whether a path stays on this server: browsers take `//host` and `/\host` for other hosts.
 fn is_own_path(path: &str) -> bool {
     path.starts_with('/')
         && !path[1..].starts_with(['/', '\\'])

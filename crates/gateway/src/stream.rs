@@ -23,29 +23,29 @@ use crate::{
     watch::Target,
 };
 
-/// How often a connection is shown to be alive.
+/// The interval of keep-alive comments, and of checks of the caller's token.
 const ALIVE: Duration = Duration::from_secs(15);
-/// Time between two looks at a tree of which something has changed.
+/// The minimum interval between two reads of a changing tree.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time in which changes of a tree gather before it is looked at.
+/// How long changes to a tree are batched before it is read.
 const GATHER: Duration = Duration::from_millis(100);
-/// Time after which a tree is looked at without a change: kinds may have come that are not watched yet.
+/// The maximum interval between two reads of a tree: there may be new kinds that are not watched yet.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// Frames that wait for a slow client, after which its watch waits too.
+/// The number of frames buffered for a slow client; beyond it, reading from its watch pauses.
 const WAITING: usize = 64;
-/// Time between two deliveries to a client: changes that come faster are sent together, which costs both sides far less.
+/// The interval of deliveries to a client. Changes in between are sent together, which costs both sides far less.
 const DELIVERY: Duration = Duration::from_millis(20);
 
-/// One frame. Data is in one line, as JSON is.
+/// Formats one frame. JSON has no raw line breaks, so the data is a single line.
 fn frame(event: &str, id: Option<&str>, data: &Value) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     Bytes::from(format!("{id}event: {event}\ndata: {data}\n\n"))
 }
 
-/// Where frames go.
+/// The sending side of a stream.
 struct Frames(mpsc::Sender<Bytes>);
 
-/// The client has left, or was told that the stream ends.
+/// The client has disconnected, or the stream was ended.
 struct Left;
 
 impl Frames {
@@ -58,13 +58,13 @@ fn response(receiver: mpsc::Receiver<Bytes>) -> Response<Body> {
     let chunks =
         stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) });
     let mut response = answer::stream("text/event-stream", chunks);
-    // Proxies that gather answers would hold events back.
+    // A buffering proxy would hold events back.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// The version that a client has seen everything up to.
+/// Returns the resourceVersion that a client resumes from.
 fn resume_from(ask: &Ask) -> Result<Option<String>> {
     let given =
         ask.header("last-event-id").or_else(|| ask.query.get("lastEventId")).filter(|id| !id.is_empty());
@@ -72,25 +72,25 @@ fn resume_from(ask: &Ask) -> Result<Option<String>> {
     let is_version = id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_version
         .then(|| Some(id.to_owned()))
-        .ok_or_else(|| Problem::bad_request("Last-Event-ID: no id of an event here"))
+        .ok_or_else(|| Problem::bad_request("Last-Event-ID: not a valid event id"))
 }
 
-/// Objects of a kind, or one of them, as they change.
+/// A stream of the objects of a kind, or of one of them.
 struct Feed {
     ask: Ask,
     kind: Arc<Kind>,
     path: String,
     selection: Selection,
-    /// How changes are shown: streams of one watch that agree in this send the same frames.
+    /// The key of how changes are shown: streams of one watch with the same rendition share frames.
     rendition: String,
-    /// The objects that the client knows, by UID; not known after a resume.
+    /// The UIDs of the objects that the client has; unknown after a resume.
     known: Option<HashSet<String>>,
     frames: Frames,
-    /// Counted as long as it lives.
+    /// Reserves the stream's slot until dropped.
     _place: crate::limits::StreamPlace,
 }
 
-/// The stream of a list, or of one instance.
+/// Serves the stream of a list, or of one instance.
 pub(crate) async fn instances(
     ask: Ask,
     kind: Arc<Kind>,
@@ -104,7 +104,8 @@ pub(crate) async fn instances(
     }
     let place = ask.shared.limits.stream(&ask.caller.user.name)?;
     let (path, resumed) = (kind.path(namespace, None), resume_from(&ask)?);
-    // Asked before the answer begins, so that a refusal is an answer of its own, and before a watch is joined that was opened earlier.
+    // Checked before the response begins, so that a refusal has its own status, and before joining a watch that was authorized
+    // earlier.
     let access = access::check(&ask, &kind, "watch", "", namespace, name).await?;
     if access["allowed"] != true {
         let reason = access["reason"].as_str().unwrap_or_default();
@@ -127,7 +128,7 @@ pub(crate) async fn instances(
     );
     let feed = Feed { ask, kind, path, selection, rendition, known, frames: Frames(sender), _place: place };
     tokio::spawn(async move {
-        // An end because the client has left is no error.
+        // The client disconnecting is not an error.
         let _ = feed.run(objects, &version).await;
     });
     Ok(response(receiver))
@@ -140,13 +141,13 @@ impl Feed {
     }
 
     async fn run(mut self, objects: Option<Vec<Value>>, version: &str) -> Result<(), Left> {
-        // Joined before the state is sent: a client that takes it slowly misses nothing meanwhile.
+        // Joined before the initial state is sent: a client that reads it slowly misses no event.
         let mut changes = self.changes(version);
         if let Some(objects) = objects {
             self.state(objects, version).await?;
         }
         let mut alive = interval(ALIVE);
-        // A shared watch outlives the session of one of its streams.
+        // A shared watch may outlive the session of any one of its streams.
         let session_end = self.ask.caller.session_end();
         tokio::pin!(session_end);
         let mut next_delivery = Instant::now();
@@ -164,7 +165,7 @@ impl Feed {
                 next = async { sleep_until(next_delivery).await; changes.next().await } => next,
             };
             self.tell(next, &mut changes).await?;
-            // What has come meanwhile goes along.
+            // Events that have arrived meanwhile are sent in the same delivery.
             for _ in 1..WAITING {
                 let Some(next) = changes.next().now_or_never() else { break };
                 self.tell(next, &mut changes).await?;
@@ -176,7 +177,7 @@ impl Feed {
     async fn tell(&mut self, next: Result<Next>, changes: &mut Changes) -> Result<(), Left> {
         let ended = match next {
             Ok(Next::Changed(change)) => return self.change(&change, &changes.version()).await,
-            // A frame without data moves the client's place and tells it nothing.
+            // A frame without data advances the client's last event ID and dispatches no event.
             Ok(Next::Bookmark) => {
                 return self.frames.send(Bytes::from(format!("id: {}\n\n", changes.version()))).await;
             }
@@ -202,7 +203,7 @@ impl Feed {
         self.frames.send(frame("problem", None, &problem.document(&self.ask.id))).await
     }
 
-    /// Sends all that there is. The place to resume from is given at its end: half of a state is none.
+    /// Sends the complete state. The ID to resume from follows at its end: a partial state cannot be resumed.
     async fn state(&mut self, objects: Vec<Value>, version: &str) -> Result<(), Left> {
         for object in objects {
             if self.selection.holds(&object, &self.kind) {
@@ -230,7 +231,7 @@ impl Feed {
         self.show(made).await
     }
 
-    /// Remembers whether the client has the object.
+    /// Tracks whether the client has the object.
     fn note(&mut self, event: &str, object: &Value) {
         if let Some(known) = &mut self.known {
             if event == "DELETED" {
@@ -246,7 +247,7 @@ impl Feed {
         Ok(frame("change", id, &json!({"type": event, "item": item})))
     }
 
-    /// The parameters were read before; an item that cannot be shown now is told as a problem.
+    /// Sends a change. The parameters were validated before; an object that cannot be shown is sent as a problem.
     async fn show(&self, made: Result<Bytes>) -> Result<(), Left> {
         match made {
             Ok(frame) => self.frames.send(frame).await,
@@ -263,7 +264,7 @@ fn session_ended() -> Problem {
     Problem::unauthorized("the session has ended")
 }
 
-/// Refuses to go on when the cluster no longer knows the caller's token.
+/// Fails once the cluster no longer accepts the caller's token.
 async fn check_token(ask: &Ask) -> Result<()> {
     let caller = ask.shared.identities.caller(&http::Method::GET, &ask.headers, &ask.shared.upstream).await;
     match caller {
@@ -272,7 +273,7 @@ async fn check_token(ask: &Ask) -> Result<()> {
     }
 }
 
-/// The stream of a tree: all of it, whenever something in it is different.
+/// Serves the stream of a tree: the whole tree, whenever something in it has changed.
 pub(crate) async fn tree(
     ask: Ask,
     kind: Arc<Kind>,
@@ -284,20 +285,20 @@ pub(crate) async fn tree(
     let (sender, receiver) = mpsc::channel(WAITING);
     let feed = TreeFeed { ask, kind, namespace, name, frames: Frames(sender), _place: place };
     tokio::spawn(async move {
-        // An end because the client has left is no error.
+        // The client disconnecting is not an error.
         let _ = feed.run(tree).await;
     });
     Ok(response(receiver))
 }
 
-/// A tree as it changes.
+/// A stream of a changing tree.
 struct TreeFeed {
     ask: Ask,
     kind: Arc<Kind>,
     namespace: Option<String>,
     name: String,
     frames: Frames,
-    /// Counted as long as it lives.
+    /// Reserves the stream's slot until dropped.
     _place: crate::limits::StreamPlace,
 }
 
@@ -350,7 +351,7 @@ impl TreeFeed {
     }
 }
 
-/// The stream of lines, each an event of one name.
+/// Serves a stream of lines, each of them an event of the same name.
 pub(crate) fn lines(receiver: mpsc::Receiver<Value>) -> Response<Body> {
     let chunks = stream::unfold(receiver, |mut receiver| async move {
         let line = receiver.recv().await?;

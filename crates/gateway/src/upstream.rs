@@ -1,4 +1,4 @@
-//! Requests to the cluster, with the credentials of a caller.
+//! Requests to the cluster, made with a caller's credentials.
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
@@ -11,26 +11,26 @@ use sha2::{Digest as _, Sha256};
 
 use crate::problem::{Problem, Result};
 
-/// What stays as it is in a segment of a path or a query.
+/// The characters not percent-encoded in a path segment or query parameter: RFC 3986's unreserved ones.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The largest answer that is read at once: a page of objects.
+/// The largest response that is buffered: a page of objects.
 const LARGEST_ANSWER: usize = 256 << 20;
 
-/// Encodes a segment of a path, or a part of a query.
+/// Percent-encodes a path segment or query parameter.
 pub(crate) fn encode(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
-/// A way to the cluster: the server's own, and one without credentials, to which those of callers are added.
+/// Clients of the cluster: with the gateway's own credentials, and for callers' credentials.
 pub(crate) struct Upstream {
     own: Client,
     anonymous: Client,
 }
 
-/// Whose credentials a call is made with.
+/// The credentials that a call is made with.
 #[derive(Clone, Debug)]
 pub(crate) enum Credentials {
-    /// Those that the server was started with.
+    /// The gateway's own.
     Own,
     /// A bearer token, as the header's value.
     Token(HeaderValue),
@@ -43,7 +43,7 @@ impl Upstream {
         Ok(Self { own: Client::try_from(config)?, anonymous: Client::try_from(anonymous)? })
     }
 
-    /// The cluster, called with these credentials.
+    /// Returns the cluster, called with these credentials.
     pub(crate) fn calls_as(&self, credentials: &Credentials) -> Cluster {
         match credentials {
             Credentials::Own => Cluster { client: self.own.clone(), authorization: None },
@@ -54,14 +54,14 @@ impl Upstream {
     }
 }
 
-/// The cluster as one caller sees it.
+/// The cluster, accessed with one caller's credentials.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: Client,
     authorization: Option<HeaderValue>,
 }
 
-/// Whose credentials calls are made with: the hash of a caller's, none for the server's own.
+/// The hash of a caller's credentials; None for the gateway's own.
 pub(crate) type CredentialsHash = Option<[u8; 32]>;
 
 impl Cluster {
@@ -87,8 +87,7 @@ impl Cluster {
             }
             None => Body::empty(),
         };
-        let request =
-            request.body(body).map_err(|_| Problem::bad_request("the address cannot be asked for"))?;
+        let request = request.body(body).map_err(|_| Problem::bad_request("invalid URL"))?;
         self.client.send(request).await.map_err(|error| Problem::unreachable(&error))
     }
 
@@ -108,7 +107,7 @@ impl Cluster {
         self.get_as(path, "application/json").await
     }
 
-    /// Gets what the cluster offers under a media type.
+    /// Gets a resource in a media type.
     pub(crate) async fn get_as(&self, path: &str, accept: &'static str) -> Result<Value> {
         Ok(Self::read(self.send(Method::GET, path, accept, None).await?).await?.1)
     }
@@ -128,7 +127,7 @@ impl Cluster {
         Ok(self.write(Method::POST, path, "application/json", body.to_string().into_bytes()).await?.1)
     }
 
-    /// The chunks of an answer that goes on, such as a log.
+    /// Returns the chunks of a streaming response, such as a log.
     pub(crate) async fn chunks(
         &self,
         path: &str,
@@ -146,20 +145,20 @@ impl Cluster {
         Ok(chunks.map(|chunk| chunk.map_err(|error| Problem::unreachable(&error))))
     }
 
-    /// The lines of an answer that goes on.
+    /// Returns the lines of a streaming response.
     pub(crate) async fn lines(&self, path: &str, accept: &'static str) -> Result<Lines> {
         Ok(Lines { chunks: Box::pin(self.chunks(path, accept).await?), buffer: Vec::new() })
     }
 }
 
-/// Lines as they arrive.
+/// The lines of a response, as they arrive.
 pub(crate) struct Lines {
     chunks: std::pin::Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>,
     buffer: Vec<u8>,
 }
 
 impl Lines {
-    /// The next line, None at the end. Nothing is lost if the call is dropped.
+    /// Returns the next line, None at the end. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Result<Vec<u8>>> {
         let mut searched = 0;
         loop {

@@ -1,10 +1,10 @@
-//! Addresses of other servers.
+//! URLs of other servers.
 
 use std::net::IpAddr;
 
 use reqwest::Url;
 
-/// Reads the address of a server that secrets or changes are sent to: over TLS, or on this machine.
+/// Parses the URL of a server that receives secrets or changes: HTTPS, or on this machine.
 pub(crate) fn parse_secure(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     let is_local = url.host_str().is_some_and(|host| {
@@ -14,7 +14,7 @@ pub(crate) fn parse_secure(text: &str) -> Result<Url, String> {
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_local => Ok(url),
-        "http" => Err("secrets would cross the network in the clear; use https".into()),
-        other => Err(format!("{other} is not spoken here; use https")),
+        "http" => Err("secrets would be sent unencrypted; use https".into()),
+        other => Err(format!("scheme {other} is not supported; use https")),
     }
 }

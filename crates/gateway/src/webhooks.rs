@@ -1,4 +1,4 @@
-//! Outgoing webhooks: a signed request for each condition of a custom resource that changes.
+//! Outgoing webhooks: a signed request for each changed condition of a custom resource.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -26,9 +26,9 @@ use crate::{
     watch::{Event, Target, Watch},
 };
 
-/// How long a receiver may take to answer.
+/// The timeout of a delivery attempt.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long is waited before each further attempt.
+/// The delays before the retries of a delivery.
 const RETRIES: [Duration; 6] = [
     Duration::from_secs(1),
     Duration::from_secs(5),
@@ -37,16 +37,17 @@ const RETRIES: [Duration; 6] = [
     Duration::from_secs(10 * 60),
     Duration::from_secs(30 * 60),
 ];
-/// How many deliveries wait for a receiver; the oldest are given up for new ones.
+/// The maximum number of deliveries queued for a receiver; the oldest are dropped for new ones.
 const WAITING: usize = 10_000;
-/// How long is waited after the cluster could not be asked.
+/// The delay after a failed request to the cluster.
 const RECONNECT: Duration = Duration::from_secs(2);
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Where changes of conditions are sent: an address, the secret that signs, and the kinds it is about.
+/// A receiver of condition changes: its URL, the signing secret, and the kinds to watch.
 ///
-/// Requests are signed as the Standard Webhooks specification says: `webhook-id`, `webhook-timestamp` and `webhook-signature`.
+/// Requests are signed according to the Standard Webhooks specification: `webhook-id`, `webhook-timestamp`,
+/// `webhook-signature`.
 #[derive(Clone)]
 pub struct Webhook {
     url: reqwest::Url,
@@ -64,18 +65,18 @@ impl std::fmt::Debug for Webhook {
 }
 
 impl Webhook {
-    /// A receiver. The secret is `whsec_` with base64 after it, or any text of 24 bytes and more.
+    /// Creates a receiver. The secret is `whsec_` followed by base64, or any string of at least 24 bytes.
     ///
     /// # Errors
-    /// Fails if the address is none, or is not reached by TLS and not on this machine, or if the secret is too short.
+    /// Fails if the URL is invalid, or is neither HTTPS nor on this machine, or if the secret is too short.
     pub fn new(url: &str, secret: &str) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Webhook(format!("{url}: {reason}"));
         let parsed = parse_secure(url).map_err(wrong)?;
         let secret = secret.trim();
         let bytes = match secret.strip_prefix("whsec_") {
-            Some(encoded) => {
-                STANDARD.decode(encoded).map_err(|_| wrong("the secret has no base64 after whsec_".into()))?
-            }
+            Some(encoded) => STANDARD
+                .decode(encoded)
+                .map_err(|_| wrong("the secret is not valid base64 after whsec_".into()))?,
             None => secret.as_bytes().to_vec(),
         };
         if bytes.len() < 24 {
@@ -86,7 +87,7 @@ impl Webhook {
         Ok(Self { url: parsed, secret: bytes, kinds: Vec::new() })
     }
 
-    /// The kinds, as `plural.group`, whose changes are sent. Default: all custom kinds.
+    /// Restricts the webhook to kinds, as `plural.group`. Default: all custom kinds.
     #[must_use]
     pub fn kinds<S: Into<String>>(mut self, kinds: impl IntoIterator<Item = S>) -> Self {
         self.kinds.extend(kinds.into_iter().map(Into::into));
@@ -97,9 +98,9 @@ impl Webhook {
         self.kinds.is_empty() || self.kinds.iter().any(|known| known == kind)
     }
 
-    /// `v1,` and the signature of what is sent.
+    /// Returns the signature of a request, prefixed with `v1,`.
     fn signature(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
-        // Every length of key is taken.
+        // HMAC accepts keys of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.secret) else { return String::new() };
         mac.update(format!("{id}.{timestamp}.").as_bytes());
         mac.update(body);
@@ -107,14 +108,14 @@ impl Webhook {
     }
 }
 
-/// A change on its way to a receiver.
+/// A change to be delivered to a receiver.
 struct Delivery {
-    /// The same in each attempt, so that a receiver can tell a repeated one.
+    /// The same in each attempt, so that the receiver can recognize duplicates.
     id: String,
     body: Bytes,
 }
 
-/// A receiver, and what waits for it.
+/// A receiver and its queue.
 struct Receiver {
     webhook: Webhook,
     waiting: Mutex<VecDeque<Delivery>>,
@@ -126,14 +127,17 @@ impl Receiver {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() == WAITING {
             waiting.pop_front();
-            tracing::warn!(url = %self.webhook.url, "a webhook is given up: {WAITING} others wait for this receiver");
+            tracing::warn!(
+                url = %self.webhook.url,
+                "webhook dropped: {WAITING} others are queued for this receiver"
+            );
         }
         waiting.push_back(delivery);
         drop(waiting);
         self.arrived.notify_one();
     }
 
-    /// Sends what arrives, one after the other so that changes of one object stay in order, for ever.
+    /// Delivers the queue forever, one request after the other so that an object's changes stay in order.
     async fn deliver(self: Arc<Self>, http: reqwest::Client) {
         loop {
             let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -149,10 +153,15 @@ impl Receiver {
         loop {
             let Err(reason) = self.attempt(http, delivery).await else { return };
             let Some(pause) = retries.next() else {
-                tracing::warn!(url = %self.webhook.url, id = delivery.id, reason, "a webhook is given up");
+                tracing::warn!(
+                    url = %self.webhook.url,
+                    id = delivery.id,
+                    reason,
+                    "webhook failed: giving up"
+                );
                 return;
             };
-            tracing::debug!(url = %self.webhook.url, id = delivery.id, reason, "a webhook is tried again");
+            tracing::debug!(url = %self.webhook.url, id = delivery.id, reason, "webhook failed: retrying");
             sleep(pause).await;
         }
     }
@@ -177,7 +186,7 @@ impl Receiver {
     }
 }
 
-/// Watches the custom kinds with the gateway's own credentials, and sends what changes, for ever.
+/// Watches the custom kinds with the gateway's own credentials, and delivers their changes forever.
 pub(crate) async fn run(shared: Arc<Shared>, webhooks: Vec<Webhook>) {
     if webhooks.is_empty() {
         return std::future::pending().await;
@@ -191,7 +200,7 @@ pub(crate) async fn run(shared: Arc<Shared>, webhooks: Vec<Webhook>) {
     let mut followed: BTreeMap<String, (String, AbortHandle)> = BTreeMap::new();
     let mut is_begun = false;
     loop {
-        // Listed before the kinds are looked at, so that no definition is missed between the two.
+        // Listed before discovery, so that no definition is missed between the two.
         let definitions = instances::all(&shared.own, DEFINITIONS, "").await.map(|(_, version)| version);
         match shared.kinds.now().await {
             Ok(catalog) => {
@@ -220,7 +229,7 @@ pub(crate) async fn run(shared: Arc<Shared>, webhooks: Vec<Webhook>) {
                 }
                 is_begun = true;
             }
-            Err(problem) => tracing::warn!(problem = problem.detail, "kinds cannot be listed for webhooks"),
+            Err(problem) => tracing::warn!(problem = problem.detail, "cannot list kinds for webhooks"),
         }
         match definitions {
             Ok(version) => definitions_change(&shared, &version).await,
@@ -229,7 +238,7 @@ pub(crate) async fn run(shared: Arc<Shared>, webhooks: Vec<Webhook>) {
     }
 }
 
-/// Returns when a definition has changed since a version, or after a while if that cannot be told.
+/// Waits until a definition has changed since a resourceVersion, or for a delay if the watch fails.
 async fn definitions_change(shared: &Shared, version: &str) {
     let mut watch = Watch::new(&shared.own, &Target::new(DEFINITIONS, ""), version);
     loop {
@@ -248,7 +257,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Sends the changes of a kind's objects, for ever. What is there at the beginning is no change, unless the kind is new.
+/// Delivers the changes of a kind's objects forever. The initial state is not a change, unless the kind is new.
 async fn follow(shared: Arc<Shared>, kind: Arc<Kind>, receivers: Arc<[Arc<Receiver>]>, is_new: bool) {
     let path = kind.path(None, None);
     let mut known: Option<HashMap<String, Conditions>> = is_new.then(HashMap::new);
@@ -259,7 +268,7 @@ async fn follow(shared: Arc<Shared>, kind: Arc<Kind>, receivers: Arc<[Arc<Receiv
                 tracing::debug!(
                     kind = kind.name(),
                     problem = problem.detail,
-                    "cannot be listed for webhooks"
+                    "cannot list a kind's objects for webhooks"
                 );
                 sleep(RECONNECT).await;
                 continue;
@@ -297,7 +306,7 @@ async fn follow(shared: Arc<Shared>, kind: Arc<Kind>, receivers: Arc<[Arc<Receiv
                     tracing::debug!(
                         kind = kind.name(),
                         problem = problem.detail,
-                        "cannot be watched for webhooks"
+                        "cannot watch a kind for webhooks"
                     );
                     sleep(RECONNECT).await;
                     break;
@@ -307,7 +316,7 @@ async fn follow(shared: Arc<Shared>, kind: Arc<Kind>, receivers: Arc<[Arc<Receiv
     }
 }
 
-/// The conditions of an object; calls for each whose status is another than before, with the one before.
+/// Returns the conditions of an object. Calls `changed` with each one whose status differs from before, and the former status.
 fn changes(object: &Value, before: &Conditions, mut changed: impl FnMut(&Value, Option<&str>)) -> Conditions {
     let mut now = Conditions::new();
     for condition in list(&object["status"]["conditions"]) {

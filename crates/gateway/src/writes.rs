@@ -1,4 +1,4 @@
-//! Writes: with preconditions, tried before they are made, recorded after.
+//! Writes: with preconditions and dry run, recorded in audit log and history afterwards.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
-/// Who fields are managed by, unless a caller says otherwise.
+/// The default field manager.
 const MANAGER: &str = "steer";
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
-/// How often a replacement of any version is tried, as client-go's `RetryOnConflict` does by default.
+/// The number of attempts to replace an object of any version, as in client-go's `RetryOnConflict`.
 const ATTEMPTS: usize = 5;
 
 /// A write to the cluster.
@@ -38,12 +38,12 @@ pub(crate) struct Change {
     pub(crate) path: String,
     pub(crate) content_type: &'static str,
     pub(crate) body: Value,
-    /// For a write to a subresource: the merge patch of the object that it amounts to.
+    /// For a write to a subresource: the equivalent merge patch of the object.
     pub(crate) behind: Option<Value>,
 }
 
 impl Change {
-    /// Has the cluster refuse the write if the object is not the one that the caller has seen.
+    /// Makes the write conditional on the resourceVersion that the caller has seen.
     fn only_if(&mut self, version: &str) {
         if self.method == Method::DELETE {
             self.body["preconditions"] = json!({"resourceVersion": version});
@@ -60,15 +60,15 @@ impl Change {
         }
     }
 
-    /// Whether this replaces an object of any version. Custom resources cannot be replaced without one, so it is made for the
-    /// latest, again if another write comes between.
+    /// Whether this replaces the object whatever its version. Custom resources cannot be replaced without a resourceVersion,
+    /// so the latest one is filled in, again if another write intervenes.
     fn is_unversioned(&self) -> bool {
         self.method == Method::PUT && version_of(&self.body).is_empty()
     }
 
-    /// Has the cluster try the write alone.
+    /// Turns the write into a dry run.
     fn only_try(&mut self) {
-        // The body of a deletion has its options, and the cluster ignores those of the query then.
+        // A deletion's options are in its body, and then the API server ignores those of the query.
         if self.method == Method::DELETE {
             self.body["dryRun"] = json!(["All"]);
         }
@@ -85,19 +85,19 @@ impl Change {
     }
 }
 
-/// What a caller waits for.
+/// Returns how long the caller wants to wait for readiness.
 fn wait(ask: &Ask) -> Result<Option<Duration>> {
     let time = ask.query.duration("timeout", LONGEST_WAIT)?;
     match ask.query.get("wait") {
         None => Ok(None),
         Some("ready") => Ok(Some(time.unwrap_or(DEFAULT_WAIT))),
         Some(other) => {
-            Err(Problem::bad_request(format!("parameter wait: {other:?} is not known; there is ready")))
+            Err(Problem::bad_request(format!("parameter wait: {other:?} is not supported; use ready")))
         }
     }
 }
 
-/// Makes a write as the caller, or tries it, and answers with what came of it.
+/// Performs or dry-runs a write as the caller, and responds with the result.
 pub(crate) async fn perform(
     ask: &Ask,
     kind: &Kind,
@@ -122,7 +122,7 @@ pub(crate) async fn perform(
     let mut before = match (live, &object_path) {
         (Some(live), _) => live,
         (None, Some(path)) if unversioned => cluster.get(path).await?,
-        // A caller who may write and not read gets no difference; the write itself is not held up.
+        // A caller that may write but not read gets no difference; that must not block the write.
         (None, Some(path)) => cluster.get(path).await.unwrap_or_default(),
         (None, None) => Value::Null,
     };
@@ -131,7 +131,7 @@ pub(crate) async fn perform(
         let problem = Problem::new(
             StatusCode::PRECONDITION_FAILED,
             "PreconditionFailed",
-            format!("{version:?} is no version of an object"),
+            format!("{version:?} is not a resourceVersion"),
         );
         let current = if before.is_null() { Value::Null } else { instances::shown(ask, kind, &before)? };
         return Err(problem.with("current", current));
@@ -210,7 +210,7 @@ pub(crate) async fn perform(
     Ok(response)
 }
 
-/// A conflict with what the caller has seen is a precondition that failed, answered with the object as it is.
+/// Turns a conflict with the caller's resourceVersion into 412, together with the current object.
 async fn conflict(
     ask: &Ask,
     kind: &Kind,
@@ -250,7 +250,7 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Answers a delete: the object while something holds it, else that it is gone.
+/// Responds to a delete: with the object while finalizers hold it, else that it is gone.
 async fn gone(
     ask: &Ask,
     kind: &Kind,
@@ -271,7 +271,8 @@ async fn gone(
                 Ok(Ok(_)) => {}
                 Ok(Err(problem)) => return Err(problem),
                 Err(_) => {
-                    let detail = format!("{name} was not gone after {}s: finalizers hold it", time.as_secs());
+                    let detail =
+                        format!("{name} was not deleted after {}s: finalizers block it", time.as_secs());
                     return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", detail));
                 }
             }
@@ -282,7 +283,8 @@ async fn gone(
     Ok(answer::object(status, &instances::shown(ask, kind, object)?, ask.accepts("application/yaml")))
 }
 
-/// Whether a cluster may have given this version; it takes others for an error of its own. An empty one is none.
+/// Whether the cluster can have issued this version; it reports others as an internal error. The empty string, which means no
+/// version, is accepted.
 fn is_version(text: &str) -> bool {
     text.is_empty() || text.parse::<u64>().is_ok()
 }
@@ -291,7 +293,7 @@ fn version_of(object: &Value) -> &str {
     object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Waits until an object is ready, and answers with it.
+/// Waits until an object is ready, and responds with it.
 async fn until_ready(ask: &Ask, kind: &Kind, object: Value, time: Duration) -> Result<Value> {
     let deadline = Instant::now() + time;
     let name = name_of(&object).to_owned();

@@ -1,10 +1,11 @@
-//! Strings and floats as Go's `encoding/json` writes them.
+//! Strings and floats as Go's `encoding/json` writes them, and its unparsed values.
 
 use std::fmt::Write as _;
 
+pub use crate::raw_message::RawMessage;
 use crate::strconv;
 
-/// Bytes of a string that are, or may begin, something to escape.
+/// Bytes of a string that need escaping, or begin a character that may.
 const ESCAPED: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -21,7 +22,7 @@ const ESCAPED: [bool; 256] = {
     table
 };
 
-/// Appends text in quotes; `escape_html` escapes `<`, `>` and `&`, as Go does by default.
+/// Appends a string in quotes; `escape_html` escapes `<`, `>` and `&`, as Go does by default.
 pub fn append_string(out: &mut String, text: &str, escape_html: bool) {
     out.reserve(text.len() + 2);
     out.push('"');
@@ -29,7 +30,7 @@ pub fn append_string(out: &mut String, text: &str, escape_html: bool) {
     out.push('"');
 }
 
-/// Appends the inside of what [`append_string`] writes.
+/// Appends a string as [`append_string`] does, without the quotes.
 pub fn append_escaped(out: &mut String, text: &str, escape_html: bool) {
     let mut rest = text;
     while let Some(at) = rest.bytes().position(|byte| ESCAPED[usize::from(byte)]) {
@@ -56,7 +57,7 @@ pub fn append_escaped(out: &mut String, text: &str, escape_html: bool) {
     out.push_str(rest);
 }
 
-/// A float, `single` as a `float32`; `None` for NaN and infinities, which JSON cannot hold.
+/// Formats a float, `single` as a `float32`; `None` for NaN and infinities, which JSON lacks.
 #[must_use]
 pub fn format_float(value: f64, single: bool) -> Option<String> {
     if !value.is_finite() {
@@ -72,7 +73,7 @@ pub fn format_float(value: f64, single: bool) -> Option<String> {
         return Some(strconv::format_float(value, b'f', None, single));
     }
     let text = strconv::format_float(value, b'e', None, single);
-    // The exponent has two digits at least in strconv, and one in JSON.
+    // strconv writes at least two digits of an exponent, JSON one.
     Some(text.replacen("e-0", "e-", 1))
 }
 

@@ -1,7 +1,7 @@
-//! Parts of Go's standard library, with Go's results and Go's error texts.
+//! Parts of Go's standard library, with Go's results and error messages.
 //!
-//! For programs that have to print what a Go program prints, and refuse what it refuses in the same words: Kubernetes'
-//! API, Helm's templates and the YAML of both are full of `%q`, `strconv` and `time.Duration`.
+//! For programs that must print what a Go program prints, and reject input with the same messages: Kubernetes' API,
+//! Helm's templates and the YAML of both are full of `%q`, `strconv` and `time.Duration`.
 //!
 //! ```
 //! use steersman_gostd::{json, strconv, time};
@@ -20,6 +20,7 @@
 pub mod fmt;
 pub mod json;
 pub mod netip;
+mod raw_message;
 pub mod strconv;
 pub mod time;
 pub mod unicode;

@@ -1,4 +1,4 @@
-//! The objects of a release: watches, drift correction and readiness.
+//! Dependents, the objects of a release: watches, drift correction and readiness.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ use crate::deploy::{CHART_LABEL, OWNER, OWNER_KIND};
 use crate::reconcile::{DesiredRelease, ReconcileError, Reconciler, ReleaseState};
 use crate::status::{DRIFT_CORRECTED, WATCH_FAILED};
 
-/// How many objects are named in a condition.
+/// Maximum number of objects that are named in a condition.
 const NAMED: usize = 3;
 
 /// Whether the objects of a release are ready, with a message for the condition.
@@ -25,11 +25,11 @@ pub(crate) enum DependentsStatus {
     NotReady(String),
 }
 
-/// The objects of one release.
+/// The dependents of one release.
 pub(crate) struct Dependents {
     objects: Vec<Dependent>,
     chart: String,
-    /// Whether their kinds were asked to be watched.
+    /// Whether watches of their kinds were requested.
     watch_requested: AtomicBool,
 }
 
@@ -37,11 +37,11 @@ struct Dependent {
     kind: Kind,
     release_kind: ReleaseKind,
     id: ObjectId,
-    /// What is desired of it, as JSON: thousands of them take less room so.
+    /// The desired object as JSON, which takes less memory: there may be thousands.
     desired: Box<[u8]>,
-    /// The version that is known to be as desired; 0 if none is.
+    /// The resourceVersion that is known to be as desired; 0 if none is.
     good: AtomicU64,
-    /// Whether its kind can be watched.
+    /// Whether its kind is watched.
     watched: AtomicBool,
 }
 
@@ -74,8 +74,8 @@ fn version(object: &DynamicObject) -> u64 {
 }
 
 impl Reconciler {
-    /// Corrects drift of the objects of a release and collects their readiness. `fresh` says that they were
-    /// written a moment ago, so that caches may not know of them yet.
+    /// Corrects drift of the dependents and collects their readiness. `fresh` means that they were written a moment
+    /// ago, and that caches may lack them.
     pub(crate) async fn check_dependents(
         &self,
         object: &DynamicObject,
@@ -93,7 +93,7 @@ impl Reconciler {
         for dependent in &dependents.objects {
             let live = self.live(context, dependent).await?;
             if live.is_none() && fresh {
-                lacking.push((dependent, "it was created a moment ago".to_owned()));
+                lacking.push((dependent, "it was just created".to_owned()));
                 continue;
             }
             let good = dependent.good.load(Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl Reconciler {
         Ok(DependentsStatus::NotReady(self.describe(context, &lacking).await))
     }
 
-    /// An object as it is: from the cache if its kind is watched, else from the cluster.
+    /// Returns the live object: from the cache if its kind is watched, else from the API server.
     async fn live(
         &self,
         context: &Context,
@@ -143,7 +143,7 @@ impl Reconciler {
         Ok(objects.get(&dependent.id.name).await?)
     }
 
-    /// Watches the kinds of a release's objects. A kind that may not be watched is asked for each time instead.
+    /// Watches the kinds of the dependents. A kind that may not be watched is read from the API server each time.
     async fn watch_all(&self, context: &Context, dependents: &Dependents) {
         let owner = self.kind.clone();
         for dependent in &dependents.objects {
@@ -156,13 +156,13 @@ impl Reconciler {
                 Ok(()) => dependent.watched.store(true, Ordering::Relaxed),
                 Err(error) => {
                     tracing::warn!(%error, kind = %dependent.kind, "cannot watch released objects");
-                    context.warn(WATCH_FAILED, format!("{} cannot be watched: {error}", dependent.kind));
+                    context.warn(WATCH_FAILED, format!("cannot watch {}: {error}", dependent.kind));
                 }
             }
         }
     }
 
-    /// Writes an object again that was changed or deleted by another writer.
+    /// Writes an object again that another writer changed or deleted.
     async fn correct_drift(
         &self,
         context: &Context,
@@ -172,7 +172,7 @@ impl Reconciler {
     ) -> Result<DynamicObject, ReconcileError> {
         let mut target = dependent.object();
         if !ignored.is_empty() {
-            // What others have set is no older than this: a cache may be.
+            // Live: the values of other writers must not be older than this, as those of a cache may be.
             let objects = context.objects_of(&dependent.kind).namespace(&dependent.id.namespace).live();
             if let Some(live) = objects.get(&dependent.id.name).await? {
                 keep(&mut target.content, &json!(live), ignored);
@@ -184,8 +184,8 @@ impl Reconciler {
             Outcome::Changed => "changed",
             Outcome::Unchanged => return Ok(live),
         };
-        tracing::info!(object = %target.id, "brought back an object that was {what}");
-        context.event(DRIFT_CORRECTED, format!("{} was {what} by others and is brought back", target.id));
+        tracing::info!(object = %target.id, "restored an object that was {what}");
+        context.event(DRIFT_CORRECTED, format!("{} was {what} by others and has been restored", target.id));
         Ok(live)
     }
 
@@ -198,7 +198,7 @@ impl Reconciler {
         rules.flat_map(|rule| rule.paths.iter().cloned()).collect()
     }
 
-    /// What objects lack, and why their pods do not run.
+    /// Describes what objects lack, and why their pods fail.
     async fn describe(&self, context: &Context, lacking: &[(&Dependent, String)]) -> String {
         let mut parts = Vec::new();
         for (dependent, what) in lacking.iter().take(NAMED) {
@@ -244,7 +244,7 @@ fn typed(live: &DynamicObject, dependent: &Dependent) -> Value {
     content
 }
 
-/// The objects of `owner` that a released object says it belongs to.
+/// Returns the objects of `owner` that a released object names as its owner.
 fn owners(owner: &Kind, snapshot: &Snapshot) -> Vec<Key> {
     let Ok(meta) = snapshot.meta() else { return Vec::new() };
     if let Some(reference) = meta.controller()
@@ -267,8 +267,8 @@ fn owners(owner: &Kind, snapshot: &Snapshot) -> Vec<Key> {
     }
 }
 
-/// Takes fields from the live object: one that an apply leaves out is removed if it is the operator's own. Fields that are not desired
-/// stay as they are.
+/// Copies fields from the live object, since an apply that omits an own field removes it. Fields that are not desired are
+/// left alone.
 fn keep(content: &mut Value, live: &Value, pointers: &[String]) {
     for pointer in pointers {
         match (content.pointer_mut(pointer), live.pointer(pointer)) {
@@ -279,7 +279,7 @@ fn keep(content: &mut Value, live: &Value, pointers: &[String]) {
     }
 }
 
-/// Removes what a JSON pointer points at.
+/// Removes the field at a JSON pointer.
 fn remove(content: &mut Value, pointer: &str) {
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
     let key = key.replace("~1", "/").replace("~0", "~");
@@ -308,7 +308,7 @@ mod tests {
         let pointers = ["/data/a~1b", "/data/c~0d", "/data/none", "nowhere"].map(str::to_owned);
         keep(&mut wanted, &json!({"data": {"none": 3}}), &pointers);
         assert_eq!(wanted, json!({"data": {"list": [1, 2]}}));
-        // Only fields of tables are removed.
+        // Only fields of objects are removed.
         remove(&mut wanted, "/data/list/0");
         assert_eq!(wanted, json!({"data": {"list": [1, 2]}}));
     }

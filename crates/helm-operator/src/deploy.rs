@@ -1,4 +1,4 @@
-//! Installing and upgrading the release of an object.
+//! Install and upgrade of an object's release.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::status::{
     UPGRADE_SUCCESSFUL,
 };
 
-/// The label on everything that comes from a chart, by which dependents are watched.
+/// Label on every object of a chart, by which dependents are watched.
 pub(crate) const CHART_LABEL: &str = "helm.sdk.operatorframework.io/chart";
-/// How an object names its owner where an owner reference cannot.
+/// Annotations that name the owner where an owner reference cannot.
 pub(crate) const OWNER: &str = "operator-sdk/primary-resource";
 pub(crate) const OWNER_KIND: &str = "operator-sdk/primary-resource-type";
 
 impl Reconciler {
-    /// The releases at an object's place, written on the object's behalf.
+    /// Returns the client for releases at an object's location, which acts on the object's behalf.
     pub(crate) async fn releases(
         &self,
         object: &DynamicObject,
@@ -63,7 +63,8 @@ impl Reconciler {
         })
     }
 
-    /// Subject of record signatures: one object, by uid, so that a successor of the same name is another.
+    /// Returns the subject of record signatures. It includes the object's uid, so that a successor of the same name
+    /// differs.
     fn subject(&self, object: &DynamicObject) -> String {
         let resource = self.kind.resource();
         let namespace = object.namespace().unwrap_or_default();
@@ -71,14 +72,14 @@ impl Reconciler {
         format!("{}/{}/{namespace}/{}/{uid}", resource.group, resource.kind, object.name_any())
     }
 
-    /// The object as released objects name it where an owner reference cannot: its place, and its kind.
+    /// Returns the annotations that name the object as owner: namespace and name, and kind.
     fn owner_annotations(&self, object: &DynamicObject) -> (String, String) {
         let resource = self.kind.resource();
         let owner = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
         (owner, format!("{}.{}", resource.kind, resource.group))
     }
 
-    /// A predicate for live objects that carry the release's marks but belong to another owner.
+    /// Returns a predicate for live objects that have the release's metadata but belong to another owner.
     fn is_foreign(&self, object: &DynamicObject) -> impl Fn(&Value) -> bool + Send + Sync + 'static {
         let (kind, name) = (self.kind.clone(), object.name_any());
         let (owner, owner_kind) = self.owner_annotations(object);
@@ -97,7 +98,7 @@ impl Reconciler {
         }
     }
 
-    /// Adds owner references, or annotations where those are impossible, to released objects.
+    /// Adds owner references to released objects, or annotations where those are not allowed.
     fn mark(
         &self,
         object: &DynamicObject,
@@ -175,7 +176,7 @@ impl Reconciler {
             .await
             .map_err(|error| failed(UPGRADE_ERROR, error.to_string()))?;
         let is_same = if current.unverified {
-            // A list that makes no sense is not what is desired.
+            // A list that does not parse is not the desired one.
             !candidate.objects_differ(&current).unwrap_or(true)
         } else {
             !candidate.differs(&current)?
@@ -195,7 +196,7 @@ impl Reconciler {
         Ok((self.upgrade(object, context, desired, status, &releases, &revisions).await?, true))
     }
 
-    /// The release as it would be rendered now, for what a record does not tell. Nothing if it cannot be rendered.
+    /// Renders the release as of now, in place of what an unverified or missing record lacks. `None` if that fails.
     pub(crate) async fn rendered(
         &self,
         object: &DynamicObject,
@@ -212,7 +213,7 @@ impl Reconciler {
         match releases.candidate(&nothing, &desired.chart, &desired.values, &options).await {
             Ok(release) => Some(Box::new(release)),
             Err(error) => {
-                tracing::warn!(%error, release = nothing.name, "the release cannot be rendered: its hooks do not run");
+                tracing::warn!(%error, release = nothing.name, "cannot render the release: skipping hooks");
                 None
             }
         }
@@ -266,7 +267,7 @@ impl Reconciler {
                 let removed = releases.uninstall(name, &options).await;
                 let message = match removed {
                     Ok(_) => message,
-                    Err(error) => format!("{message}; what was installed could not be removed: {error}"),
+                    Err(error) => format!("{message}; failed to uninstall what was installed: {error}"),
                 };
                 let message = redactor.redact(&message).into_owned();
                 return Err(failed(INSTALL_ERROR, message));
@@ -333,7 +334,7 @@ impl Reconciler {
         Ok(release)
     }
 
-    /// Goes back to the revision that was deployed, and says what came of it.
+    /// Rolls back to the revision that was deployed, and returns the message to report.
     async fn roll_back(
         &self,
         failed: &Release,
@@ -367,7 +368,7 @@ impl Reconciler {
         }
     }
 
-    /// Records an event per override value, without those that end up in Secrets.
+    /// Records an event for each override value, without values that end up in Secrets.
     fn warn_overrides(&self, context: &Context, redactor: &Redactor) {
         for (key, value) in &self.overrides {
             let value = if self.suppress_overrides { "****".into() } else { redactor.redact(value) };
@@ -394,7 +395,7 @@ fn failed(reason: &'static str, message: String) -> ReconcileError {
     ReconcileError::Release(DeployFailure { reason, message })
 }
 
-/// Whether a revision was installed and not upgraded to. One that took the place of a failed install has another number than 1.
+/// Whether a revision was installed rather than upgraded to. After a failed install its number is not 1.
 fn is_install(release: &Release) -> bool {
     let info = &release.info;
     release.version == 1 || (info.first_deployed.is_some() && info.first_deployed == info.last_deployed)
@@ -409,7 +410,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::controller::ReleaseController;
 
-    /// One for shops, of a chart of that name.
+    /// Returns a reconciler for shops, with a chart of that name.
     pub(crate) fn reconciler() -> Reconciler {
         let resource = ApiResource {
             group: "example.com".into(),
@@ -444,7 +445,7 @@ pub(crate) mod tests {
             json!({ "metadata": { "annotations": { "x": "y" } } }),
             owned("example.com/v1", "Shop", "corner", true),
             owned("example.com/v2", "Shop", "corner", true),
-            // One that is not the controller says nothing.
+            // A reference that is not the controller's does not count.
             owned("example.com/v1", "Shop", "other", false),
         ] {
             assert!(!is_foreign(&own), "{own}");

@@ -1,16 +1,16 @@
-//! Why a chart operator could not be set up.
+//! Errors while setting up a chart operator.
 
-/// Why a chart operator could not be set up.
+/// Error while setting up a chart operator.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// watches.yaml cannot be read or makes no sense.
+    /// watches.yaml cannot be read or is invalid.
     #[error("{0}")]
     Watches(String),
     /// A chart does not load.
     #[error("chart {chart}: {source}")]
     Chart {
-        /// Where it is.
+        /// Its location.
         chart: String,
         /// What is wrong with it.
         #[source]
@@ -20,16 +20,16 @@ pub enum Error {
     #[cfg(feature = "registry")]
     #[error("chart {chart}: {source}")]
     Fetch {
-        /// Where it should be.
+        /// Its location.
         chart: String,
         /// What went wrong.
         #[source]
         source: Box<steersman_registry::Error>,
     },
-    /// A chart would have to be fetched, and the feature `registry` is left out.
-    #[error("chart {0}: this program was built without the feature `registry`, which fetches charts")]
+    /// A chart must be fetched, but the feature `registry` is disabled.
+    #[error("cannot fetch chart {0}: built without the feature `registry`")]
     NoRegistry(String),
-    /// An override value does not expand or parse.
+    /// An override value cannot be expanded, or its key does not parse.
     #[error("override value {key}: {reason}")]
     Override {
         /// Its key.
@@ -38,15 +38,15 @@ pub enum Error {
         reason: String,
     },
     /// The cluster does not serve a watched kind.
-    #[error("the cluster does not have {0}: install its custom resource definition first")]
+    #[error("the cluster does not serve {0}: install its custom resource definition first")]
     Absent(String),
-    /// The cluster could not be asked.
+    /// The cluster could not be queried.
     #[error(transparent)]
     Release(#[from] steersman_release::Error),
-    /// The runtime failed.
+    /// The operator runtime failed.
     #[error(transparent)]
     Runtime(#[from] steersman::Error),
 }
 
-/// The result of setting something up.
+/// Result of setting up a chart operator.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

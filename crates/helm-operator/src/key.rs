@@ -1,8 +1,8 @@
-//! The key that signs the records of an operator's releases.
+//! Key that signs an operator's release records.
 //!
-//! It is a Secret in the operator's own namespace, made when the first release is worked on. Tenants write in their own
-//! namespaces, so that they can neither read nor replace it. Deleting it makes a new one at the next start; records
-//! signed with the old one are then adopted like those of the real `helm`.
+//! It is a Secret in the operator's own namespace, created when the first release is processed. Tenants write in
+//! their own namespaces, so they can neither read nor replace it. If it is deleted, a new one is created at the next
+//! start; records signed with the old one are then adopted like those of the real `helm`.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use tokio::sync::OnceCell;
 pub const KEY_SECRET: &str = "steersman-release-key";
 const FIELD: &str = "key";
 
-/// The key, read or made once.
+/// The key, read or created once.
 #[derive(Debug, Default)]
 pub(crate) struct KeyStore(OnceCell<Option<RecordKey>>);
 
 /// Why there is no key.
 #[derive(Debug)]
 enum NoKey {
-    /// A quota or an admission webhook refused it, which may pass.
+    /// A quota or an admission webhook refused it, which may be temporary.
     Refused,
     Failed(kube::Error),
 }
@@ -37,7 +37,8 @@ impl From<kube::Error> for NoKey {
 }
 
 impl KeyStore {
-    /// The key; nothing if the operator may not keep one. Then no record is trusted, and everything is rendered again.
+    /// Returns the key; `None` if the operator has no permission for one. Then no record is trusted, and everything is
+    /// rendered again.
     pub(crate) async fn key(&self, client: &Client) -> kube::Result<Option<RecordKey>> {
         match self.0.get_or_try_init(|| load(client)).await {
             Ok(key) => Ok(key.clone()),
@@ -47,7 +48,7 @@ impl KeyStore {
     }
 }
 
-/// Whether a refusal comes from the operator's role, and not from admission control.
+/// Whether a refusal comes from RBAC rather than from admission control.
 fn is_role_missing(status: &Status) -> bool {
     status.message.contains(" cannot ")
 }
@@ -58,8 +59,8 @@ async fn load(client: &Client) -> Result<Option<RecordKey>, NoKey> {
     let without = |reason: &str| {
         tracing::warn!(
             reason,
-            "release records are not signed: hooks of uninstalls come from the chart, and nothing is rolled back. \
-             Let the operator get and create the Secret {KEY_SECRET} in namespace {namespace}"
+            "release records are not signed: uninstall hooks come from the chart, and rollbacks are \
+             disabled. Allow the operator to get and create the Secret {KEY_SECRET} in namespace {namespace}"
         );
         Ok(None)
     };
@@ -70,7 +71,10 @@ async fn load(client: &Client) -> Result<Option<RecordKey>, NoKey> {
             // Another replica was faster.
             Err(kube::Error::Api(status)) if status.code == 409 => secrets.get(KEY_SECRET).await?,
             Err(kube::Error::Api(status)) if status.code == 403 && !is_role_missing(&status) => {
-                tracing::warn!(reason = status.message, "the key of release records can't be made yet");
+                tracing::warn!(
+                    reason = status.message,
+                    "cannot create the signing key of release records yet"
+                );
                 return Err(NoKey::Refused);
             }
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
@@ -84,9 +88,10 @@ async fn load(client: &Client) -> Result<Option<RecordKey>, NoKey> {
     let bytes = found.data.as_ref().and_then(|data| data.get(FIELD)).map(|bytes| bytes.0.as_slice());
     match bytes.and_then(|bytes| <[u8; RecordKey::LENGTH]>::try_from(bytes).ok()) {
         Some(bytes) => Ok(Some(RecordKey::new(bytes))),
-        None => {
-            without(&format!("data.{FIELD} of the Secret has not {} bytes: delete it", RecordKey::LENGTH))
-        }
+        None => without(&format!(
+            "data.{FIELD} of the Secret is not {} bytes long: delete the Secret",
+            RecordKey::LENGTH
+        )),
     }
 }
 
@@ -119,7 +124,7 @@ mod tests {
         let quotas: Api<ResourceQuota> = Api::default_namespaced(client.clone());
         let quota = from_value(json!({"metadata": {"name": "none"}, "spec": {"hard": {"secrets": "0"}}}));
         quotas.create(&PostParams::default(), &quota.unwrap()).await.unwrap();
-        // Quotas count once their usage is known.
+        // Quotas apply once their usage is known.
         cluster.settled().await;
         let store = KeyStore::default();
         assert!(store.key(&client).await.unwrap().is_none());
@@ -131,7 +136,7 @@ mod tests {
         Api::default_namespaced(client.clone())
     }
 
-    /// A client of a user who may do this with Secrets, and nothing else.
+    /// Returns a client of a user with these verbs on Secrets, and no other permissions.
     async fn allowed(cluster: &Cluster, verbs: &[&str]) -> Client {
         let name = if verbs.is_empty() { "none".to_owned() } else { verbs.join("-") };
         let mut rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]);
@@ -165,7 +170,7 @@ mod tests {
         assert_eq!((made.immutable, made.type_.as_deref()), (Some(true), Some("steersman.dev/release-key")));
         assert!(KeyStore::default().key(&client).await.unwrap().is_some());
         assert_eq!(secrets(&client).get(KEY_SECRET).await.unwrap().data, made.data);
-        // It is asked for but once.
+        // It is read only once.
         secrets(&client).delete(KEY_SECRET, &DeleteParams::default()).await.unwrap();
         assert!(store.key(&client).await.unwrap().is_some());
         assert!(secrets(&client).get_opt(KEY_SECRET).await.unwrap().is_none());
@@ -180,7 +185,7 @@ mod tests {
             let store = KeyStore::default();
             assert!(store.key(&client).await.unwrap().is_none(), "{verbs:?}");
             assert!(secrets(&cluster.client()).get_opt(KEY_SECRET).await.unwrap().is_none());
-            // That is how it stays.
+            // The result is final.
             assert!(store.0.initialized());
         }
         let client = allowed(&cluster, &["get", "create"]).await;
@@ -199,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Answers in the cluster's place: to the first read, and to what is created.
+    /// Fakes the responses to the first read, and to a creation.
     #[derive(Clone)]
     struct Answers {
         inner: Client,
@@ -241,7 +246,7 @@ mod tests {
         let cluster = Cluster::start().await.unwrap();
         let client = cluster.client();
         assert!(KeyStore::default().key(&client).await.unwrap().is_some());
-        // It was not there when it was asked for, and is when it is made.
+        // It does not exist at the first read, and does when it is created.
         let late = answering(&client, Some(404), None);
         assert!(KeyStore::default().key(&late).await.unwrap().is_some());
     }
@@ -255,7 +260,7 @@ mod tests {
             (Some(403), None, Some(true)),
             (None, Some(500), None),
             (None, Some(404), Some(true)),
-            // A refusal that does not come from the role.
+            // A refusal that does not come from RBAC.
             (None, Some(403), Some(false)),
         ] {
             let store = KeyStore::default();

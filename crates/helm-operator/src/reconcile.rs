@@ -1,4 +1,4 @@
-//! Reconciling one object: settings, release, dependents, status.
+//! Reconcile of one object: settings, release, dependents, status.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -35,20 +35,20 @@ use crate::watches::Ignore;
 const UNREADY_REQUEUE: Duration = Duration::from_secs(10);
 /// Requeue interval while a release is being uninstalled.
 const REMOVAL_REQUEUE: Duration = Duration::from_secs(2);
-/// Interval of attempts to delete what an upgrade could not.
+/// Interval of retries to delete objects that an upgrade could not delete.
 const PRUNE_RETRY: Duration = Duration::from_secs(30);
 /// Minimum interval between checks that the record of a release exists.
 const RECORD_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Keeps a release of one chart for each object of a kind.
+/// Maintains a release of one chart for each object of a kind.
 pub(crate) struct Reconciler {
     pub(crate) kind: Kind,
     pub(crate) chart: ChartSource,
-    /// What the cluster serves, asked through the first context that comes along.
+    /// Discovery cache, created with the client of the first context.
     pub(crate) kinds: OnceLock<Kinds>,
-    /// What signs the records of releases.
+    /// Signing key of release records.
     pub(crate) keys: Arc<KeyStore>,
-    /// Confinement of releases to their namespace, if there is one.
+    /// Confinement of releases to their namespace, if enabled.
     pub(crate) confinement: Option<Confinement>,
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) suppress_overrides: bool,
@@ -63,24 +63,24 @@ pub(crate) struct Reconciler {
     pub(crate) after: Option<After>,
     pub(crate) name_release: Option<NameRelease>,
     pub(crate) observe: Option<Observe>,
-    /// Cached states by uid. All of it can be rebuilt.
+    /// Cached states by uid. All of them can be rebuilt.
     pub(crate) states: Mutex<HashMap<String, Arc<ReleaseState>>>,
-    /// What holds back the next attempts after a failed one.
+    /// Backoff of failed deployments.
     pub(crate) failed_deploys: FailedDeploys,
 }
 
 /// Cached state of a deployed release.
 pub(crate) struct ReleaseState {
-    /// Of everything that the release was made from.
+    /// Fingerprint of everything that the release was made from.
     pub(crate) fingerprint: u64,
     pub(crate) dependents: Dependents,
     /// Redacts the values of the release's Secrets.
     redactor: Redactor,
     /// The name of the object that holds the record.
     record: String,
-    /// When it was last seen to be there.
+    /// When the record was last seen.
     seen: Mutex<Instant>,
-    /// The release, while it has objects that could not be deleted.
+    /// The release, as long as objects of it could not be deleted.
     leftovers: tokio::sync::Mutex<Option<Release>>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct DesiredRelease {
 
 /// Why a reconcile failed.
 pub(crate) enum ReconcileError {
-    /// Trying again cannot help until something changes, unless the refusal is transient.
+    /// A retry cannot help until something changes, unless the refusal is transient.
     Refused(Refusal),
     /// A release failed.
     Release(DeployFailure),
@@ -104,7 +104,7 @@ pub(crate) enum ReconcileError {
 }
 
 impl ReconcileError {
-    /// The same without the values of a release's Secrets.
+    /// Redacts the values of a release's Secrets.
     fn redacted(self, redactor: &Redactor) -> Self {
         let redact = |message: String| redactor.redact(&message).into_owned();
         match self {
@@ -161,7 +161,7 @@ impl Reconciler {
         status.unset(PAUSED);
         let period = settings.period.map_or(self.period, effective_period);
         let result = self.sync(&object, &context, settings, &mut status).await;
-        // What the status does not say yet is found out anew by the next reconcile.
+        // The status write failed: the next reconcile rebuilds what it lacks.
         let forget = |_: &_| self.drop_state(&object.uid().unwrap_or_default());
         match result {
             Ok(action) => {
@@ -179,7 +179,7 @@ impl Reconciler {
         }
     }
 
-    /// Adds the error to the status, and returns it as the runtime knows it, which retries with backoff.
+    /// Adds the error to the status, and returns the runtime's error, which decides about retries.
     fn report(error: ReconcileError, context: &Context, status: &mut Status) -> RuntimeError {
         match error {
             ReconcileError::Refused(Refusal { reason, message, is_transient }) => {
@@ -231,7 +231,7 @@ impl Reconciler {
                     status.write(context).await?;
                 }
                 if !self.uninstall_moved(object, context, &desired, status).await? {
-                    let message = "the release is being taken down where it was";
+                    let message = "the release is being uninstalled at its former location";
                     status.set(context, READY, false, MOVING, message);
                     status.unset_errors();
                     return Ok(Action::requeue(REMOVAL_REQUEUE));
@@ -304,7 +304,7 @@ impl Reconciler {
         Ok(if pruned { action } else { action.or_sooner(Action::requeue(PRUNE_RETRY)) })
     }
 
-    /// Deletes what an upgrade could not. Says whether nothing is left of it.
+    /// Deletes objects that an upgrade could not delete. Returns whether none are left.
     async fn delete_leftovers(
         &self,
         object: &Arc<DynamicObject>,
@@ -326,7 +326,7 @@ impl Reconciler {
             return Ok(true);
         }
         let left: Vec<String> = release.undeleted.iter().map(ToString::to_string).collect();
-        let message = format!("no longer part of the release and still there: {}", left.join("; "));
+        let message = format!("no longer part of the release, but still in the cluster: {}", left.join("; "));
         status.set(context, PRUNED, false, DELETE_FAILED, state.redactor.redact(&message));
         Ok(false)
     }
@@ -376,7 +376,7 @@ impl Reconciler {
         context: Context,
     ) -> Result<Action, RuntimeError> {
         let mut status = Status::read(&object);
-        // An annotation that makes no sense must not keep an object from going.
+        // An invalid annotation must not keep an object from being deleted.
         let settings = Settings::of(&object).unwrap_or_default();
         let uid = object.uid().unwrap_or_default();
         self.drop_state(&uid);
@@ -402,27 +402,27 @@ impl Reconciler {
         }
     }
 
-    /// Takes down every release of an object. Says whether they are gone as far as they have to be.
+    /// Uninstalls every release of an object. Returns whether they are gone, as far as the settings require.
     async fn uninstall_all(
         &self,
         object: &Arc<DynamicObject>,
         context: &Context,
         settings: &Settings,
     ) -> Result<bool, ReconcileError> {
-        // What has no place now may have had one.
+        // An object without a valid location now may have had one.
         let location = self.release_name(object).ok();
         let mut gone = true;
         for other in self.other_releases(object, context, settings, location.as_ref()).await? {
             gone &= self.uninstall(object, context, &other, settings, None).await?;
         }
         let Some(location) = location else { return Ok(gone) };
-        // Values that make no sense must not keep an object from going.
+        // Invalid values must not keep an object from being deleted.
         let desired = self.desired(object, context, settings.clone()).await.ok();
         Ok(self.uninstall(object, context, &location, settings, desired.as_ref()).await? && gone)
     }
 
-    /// Uninstalls a release; says whether all of it is gone as far as it has to be. `desired` is what it is rendered from
-    /// if its record does not verify or is gone.
+    /// Uninstalls a release. Returns whether it is gone, as far as the settings require. `desired` is used to render it
+    /// if its record does not verify or is missing.
     pub(crate) async fn uninstall(
         &self,
         object: &Arc<DynamicObject>,
@@ -440,7 +440,7 @@ impl Reconciler {
         if let Some(last) = &last
             && !self.is_ours(object, context, settings, location, last).await?
         {
-            // A release of the same name that belongs to another owner stays.
+            // A release of the same name that belongs to another owner is left alone.
             return Ok(true);
         }
         let mut rendered = None;
@@ -449,7 +449,7 @@ impl Reconciler {
         }
         let release = match (last, rendered.as_deref()) {
             (Some(last), _) => last,
-            // Its record was deleted, unless it never was installed.
+            // Its record was deleted, or it was never installed.
             (None, Some(rendered)) if !releases.remaining(rendered).await?.is_empty() => rendered.clone(),
             (None, _) => return Ok(true),
         };
@@ -468,7 +468,7 @@ impl Reconciler {
             releases.uninstall(&location.name, &options).await?;
         }
         if settings.uninstall_wait {
-            // The record stays until nothing of what it names is left.
+            // The record is kept until none of its objects is left.
             if !releases.remaining(&release).await?.is_empty() {
                 return Ok(false);
             }
@@ -482,7 +482,7 @@ impl Reconciler {
         Ok(true)
     }
 
-    /// Removes the finalizer of older operators.
+    /// Removes the finalizer of older operator versions.
     async fn drop_legacy_finalizer(
         &self,
         object: &DynamicObject,
@@ -535,7 +535,7 @@ impl Reconciler {
     }
 }
 
-/// Resync period: never for zero, as in operator-sdk, and at most once a second.
+/// Returns the effective resync period: at least one second; none for zero, as in operator-sdk.
 pub(crate) fn effective_period(period: Duration) -> Option<Duration> {
     const SHORTEST: Duration = Duration::from_secs(1);
     (!period.is_zero()).then(|| period.max(SHORTEST))

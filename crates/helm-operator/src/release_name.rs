@@ -1,9 +1,9 @@
-//! Where the releases of an object are.
+//! Location of an object's releases.
 //!
-//! A release has its place by the object's name and namespace, or by what [`ReleaseController::release_name`] says of the
-//! object. In the latter case it may move, and what has to be taken down at the old place is found by a label on the
-//! records. The label is only a hint: a place counts if a record there is signed for this very object. The status
-//! says where a release is, and is never asked.
+//! A release has the object's name and namespace, or those returned by [`ReleaseController::release_name`]. In the latter
+//! case it may move; its former location, where it has to be uninstalled, is then found by a label on the records. The
+//! label is only a hint: a location counts if a record there is signed for this very object. The status reports the
+//! location of a release, and is never read for it.
 //!
 //! [`ReleaseController::release_name`]: crate::ReleaseController::release_name
 
@@ -20,11 +20,11 @@ use crate::controller::{NamespacedName, Refusal};
 use crate::reconcile::{ReconcileError, Reconciler};
 use crate::settings::Settings;
 
-/// The label of records with the identity of the object that a release is for.
+/// Label of records with the uid of the object that a release is for.
 pub(crate) const OWNER_UID: &str = "helm.steersman.dev/owner-uid";
 
 impl Reconciler {
-    /// Where the release of an object should be.
+    /// Returns the name and namespace that the release of an object should have.
     pub(crate) fn release_name(&self, object: &DynamicObject) -> Result<NamespacedName, Refusal> {
         match &self.name_release {
             Some(name_release) => name_release(object),
@@ -35,12 +35,12 @@ impl Reconciler {
         }
     }
 
-    /// Whether a release is elsewhere than its object.
+    /// Whether a release is in a different namespace than its object.
     pub(crate) fn is_other_namespace(object: &DynamicObject, location: &NamespacedName) -> bool {
         object.namespace().as_deref() != Some(&location.namespace)
     }
 
-    /// Where releases of an object are, apart from one place.
+    /// Returns the locations of an object's releases, except one.
     pub(crate) async fn other_releases(
         &self,
         object: &Arc<DynamicObject>,
@@ -54,7 +54,7 @@ impl Reconciler {
         let found = match records.list_metadata(&selected).await {
             Ok(found) => found,
             Err(kube::Error::Api(status)) if status.code == 403 => {
-                tracing::warn!(reason = status.message, "cannot look for releases that moved");
+                tracing::warn!(reason = status.message, "cannot list releases that moved");
                 return Ok(Vec::new());
             }
             Err(error) => return Err(ReconcileError::Other(error.to_string())),
@@ -74,7 +74,7 @@ impl Reconciler {
         Ok(releases)
     }
 
-    /// Whether a release at a place is this object's: it comes from the same chart, or a record there is signed for it.
+    /// Whether a release is this object's: same chart, or a record that is signed for the object.
     pub(crate) async fn is_ours(
         &self,
         object: &Arc<DynamicObject>,
@@ -87,7 +87,7 @@ impl Reconciler {
         Ok(is_of || (release.unverified && self.is_signed(object, context, settings, location).await?))
     }
 
-    /// Whether a record at a place is signed for this object.
+    /// Whether a record at a location is signed for this object.
     async fn is_signed(
         &self,
         object: &Arc<DynamicObject>,

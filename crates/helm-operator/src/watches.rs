@@ -1,4 +1,4 @@
-//! watches.yaml: which kinds are watched, and which chart is released for each of their objects.
+//! watches.yaml: the watched kinds, and the chart that is released for each of their objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,51 +14,51 @@ use crate::error::{Error, Result};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
 pub struct WatchConfig {
-    /// The API group of the watched kind.
+    /// API group of the watched kind.
     pub group: String,
-    /// Its version.
+    /// API version of the watched kind.
     pub version: String,
-    /// The kind.
+    /// Kind to watch.
     pub kind: String,
-    /// The chart: a directory or an archive, relative to watches.yaml's own directory and loaded again when it changes; or
-    /// `https://…`, `oci://…`, or a name in `chartRepo`, fetched once when the operator starts.
+    /// Chart: a directory or archive, relative to the directory of watches.yaml and reloaded when it changes;
+    /// or `https://…`, `oci://…`, or a name in `chartRepo`, fetched once when the operator starts.
     pub chart: PathBuf,
-    /// The version, or a constraint on it, of a chart that is fetched. The newest by default.
+    /// Version constraint for a fetched chart. Default: the latest version.
     pub chart_version: String,
-    /// The URL of the repository that `chart` is the name of a chart in. None by default.
+    /// URL of the chart repository, if `chart` is a chart's name. Default: none.
     pub chart_repo: Option<String>,
-    /// Whether objects of releases are watched, and restored when they drift. True by default.
+    /// Whether to watch the objects of releases, and restore them when they drift. Default: true.
     #[serde(default = "yes")]
     pub watch_dependent_resources: bool,
-    /// Values that win over the object's, as `--set-string` takes them; `$VAR` and templates are expanded.
+    /// Values that override the object's, in the syntax of `--set-string`; `$VAR` and templates are expanded.
     pub override_values: BTreeMap<String, String>,
-    /// Which objects are watched. All by default.
+    /// Label selector of the objects to watch. Default: all objects.
     pub selector: Option<LabelSelector>,
-    /// Resync period of each object: never for zero, and at most once a second. What the
-    /// program's flag says by default.
+    /// Interval of periodic reconciles for each object; zero disables them, minimum 1s. Default:
+    /// `--reconcile-period`.
     #[serde(deserialize_with = "deserialize_duration")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub reconcile_period: Option<Duration>,
-    /// How many objects are worked on at a time. What the program's flag says by default.
+    /// Maximum number of concurrent reconciles. Default: `--max-concurrent-reconciles`.
     pub max_concurrent_reconciles: Option<usize>,
-    /// Accepted for operator-sdk's sake: templates always look things up here.
+    /// Accepted for compatibility with operator-sdk; templates can always look up objects.
     pub dry_run_option: String,
-    /// Fields of released objects that may differ from the chart. None by default.
+    /// Fields of released objects that may differ from the chart. Default: none.
     pub ignore: Vec<Ignore>,
-    /// What becomes of the chart's `crds/`: `Skip`, `Create` or `CreateReplace`. By default those that are missing are
-    /// created when a release is installed.
+    /// Policy for the CRDs in the chart's `crds/`: `Skip`, `Create` or `CreateReplace`. Default: missing ones
+    /// are created when a release is installed.
     pub crds: Option<Crds>,
-    /// How many revisions are kept. Ten by default; 0 keeps all.
+    /// Maximum number of revisions to keep per release; 0 for no limit. Default: 10.
     pub max_release_history: Option<usize>,
-    /// Keeps objects, hooks and lookups of a release in its namespace: recommended wherever those who write the objects
-    /// have fewer rights than the operator. What the program's flag says by default.
+    /// Confines objects, hooks and lookups of a release to its namespace: recommended if users who write the
+    /// objects have fewer permissions than the operator. Default: `--confined`.
     pub confined: Option<bool>,
-    /// Cluster-scoped kinds that a confined release may have, as in `ClusterRole.rbac.authorization.k8s.io`. What the
-    /// program's flag says by default.
+    /// Cluster-scoped kinds allowed in a confined release, such as `ClusterRole.rbac.authorization.k8s.io`.
+    /// Default: `--allowed-cluster-kinds`.
     pub allowed_cluster_kinds: Option<Vec<String>>,
 }
 
-/// A policy for definitions.
+/// Policy for the CRDs of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as Flux does")]
@@ -68,16 +68,16 @@ pub enum Crds {
     CreateReplace,
 }
 
-/// Fields that may differ from the chart.
+/// Fields of released objects that may differ from the chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "camelCase")]
 pub struct Ignore {
     /// JSON pointers such as `/spec/replicas`.
     pub paths: Vec<String>,
-    /// Objects of this kind. All kinds by default.
+    /// Kind of the objects. Default: all kinds.
     pub kind: Option<String>,
-    /// The object of this name. All by default.
+    /// Name of the object. Default: all objects.
     pub name: Option<String>,
 }
 
@@ -89,10 +89,10 @@ impl WatchConfig {
         schemars::schema_for!(Self).to_value()
     }
 
-    /// Reads a watches.yaml. Paths of charts are taken relative to its directory.
+    /// Reads a watches.yaml. Chart paths are relative to its directory.
     ///
     /// # Errors
-    /// Fails if it cannot be read, an entry is incomplete, or two are about the same kind.
+    /// Fails if it cannot be read, if an entry is incomplete, or if two entries have the same kind.
     pub fn load(path: impl AsRef<Path>) -> Result<Vec<Self>> {
         let path = path.as_ref();
         let failed = |reason: String| Error::Watches(format!("{}: {reason}", path.display()));
@@ -107,7 +107,7 @@ impl WatchConfig {
         Ok(watches)
     }
 
-    /// Reads the text of a watches.yaml.
+    /// Parses the content of a watches.yaml.
     ///
     /// # Errors
     /// As [`WatchConfig::load`].
@@ -137,7 +137,7 @@ impl WatchConfig {
             }
             if !watch.chart_version.is_empty() && !watch.is_remote() {
                 return Err(Error::Watches(format!(
-                    "{}: chartVersion is for charts that are fetched, and {} is not",
+                    "{}: chartVersion is only for charts from a repository or registry, and {} is local",
                     watch.title(),
                     watch.chart.display()
                 )));
@@ -150,25 +150,25 @@ impl WatchConfig {
         Ok(watches)
     }
 
-    /// Whether the chart is fetched from somewhere.
+    /// Whether the chart has to be fetched.
     pub(crate) fn is_remote(&self) -> bool {
         self.chart_repo.is_some() || self.chart.to_string_lossy().contains("://")
     }
 
-    /// As in `charts.example.com/v1, Kind=Shop`.
+    /// Formats the kind as `charts.example.com/v1, Kind=Shop`.
     fn title(&self) -> String {
         format!("{}, Kind={}", self.api_version(), self.kind)
     }
 
-    /// Group and version.
+    /// Returns group and version, as in `apiVersion`.
     pub fn api_version(&self) -> String {
         steersman_watches::api_version(&self.group, &self.version)
     }
 
-    /// Which objects are watched, as `kubectl --selector` takes it.
+    /// Returns the label selector in the syntax of `kubectl --selector`. `None` selects all objects.
     ///
     /// # Errors
-    /// Fails if there is an operator that does not exist.
+    /// Fails if it has an unknown operator.
     pub fn selector(&self) -> Result<Option<String>> {
         let text = self.selector.as_ref().map(LabelSelector::text).transpose().map_err(Error::Watches)?;
         Ok(text.filter(|text| !text.is_empty()))
@@ -219,7 +219,7 @@ mod tests {
             error("- {version: v1, kind: B, chart: c, reconcilePeriod: soon}").contains("invalid duration")
         );
         let local = error("- {version: v1, kind: B, chart: charts/c, chartVersion: 1.2.3}");
-        assert!(local.contains("v1, Kind=B: chartVersion is for charts that are fetched"), "{local}");
+        assert!(local.contains("v1, Kind=B: chartVersion is only for charts from a repository"), "{local}");
         let nowhere = error("- {version: v1, kind: B, chart: c, chartRepo: \"\", chartVersion: 1.2.3}");
         assert!(nowhere.contains("v1, Kind=B: chartRepo must not be empty"), "{nowhere}");
         assert!(

@@ -1,4 +1,4 @@
-//! The vocabulary of validation: field paths, field errors, readers of fields, and checks of texts.
+//! Validation helpers: field paths, field errors, accessors and string validation.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use steersman_api::{fields::FieldError, names, object};
 
-/// A place in an object. It is spelled out only when there is something to complain about.
+/// A field path, like Go's `field.Path`. Formatted only for errors.
 #[derive(Clone, Copy)]
-pub(crate) struct At<'a> {
-    parent: Option<&'a At<'a>>,
+pub(crate) struct FieldPath<'a> {
+    parent: Option<&'a FieldPath<'a>>,
     step: Step<'a>,
 }
 
@@ -20,29 +20,29 @@ enum Step<'a> {
     Key(&'a str),
 }
 
-impl<'a> At<'a> {
-    /// A field of the object itself.
+impl<'a> FieldPath<'a> {
+    /// Returns the path of a field of the object.
     pub(crate) const fn root(name: &'a str) -> Self {
-        At { parent: None, step: Step::Field(name) }
+        FieldPath { parent: None, step: Step::Field(name) }
     }
 
-    /// A field of what is here.
-    pub(crate) fn field(&'a self, name: &'a str) -> At<'a> {
-        At { parent: Some(self), step: Step::Field(name) }
+    /// Returns the path of a field below this one.
+    pub(crate) fn field(&'a self, name: &'a str) -> FieldPath<'a> {
+        FieldPath { parent: Some(self), step: Step::Field(name) }
     }
 
-    /// An item of the list that is here.
-    pub(crate) fn index(&'a self, index: usize) -> At<'a> {
-        At { parent: Some(self), step: Step::Index(index) }
+    /// Returns the path of a list item below this one.
+    pub(crate) fn index(&'a self, index: usize) -> FieldPath<'a> {
+        FieldPath { parent: Some(self), step: Step::Index(index) }
     }
 
-    /// An entry of the map that is here.
-    pub(crate) fn key(&'a self, key: &'a str) -> At<'a> {
-        At { parent: Some(self), step: Step::Key(key) }
+    /// Returns the path of a map entry below this one.
+    pub(crate) fn key(&'a self, key: &'a str) -> FieldPath<'a> {
+        FieldPath { parent: Some(self), step: Step::Key(key) }
     }
 }
 
-impl fmt::Display for At<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
             parent.fmt(f)?;
@@ -56,47 +56,47 @@ impl fmt::Display for At<'_> {
     }
 }
 
-impl From<At<'_>> for String {
-    fn from(at: At<'_>) -> Self {
+impl From<FieldPath<'_>> for String {
+    fn from(at: FieldPath<'_>) -> Self {
         at.to_string()
     }
 }
 
-impl From<&At<'_>> for String {
-    fn from(at: &At<'_>) -> Self {
+impl From<&FieldPath<'_>> for String {
+    fn from(at: &FieldPath<'_>) -> Self {
         at.to_string()
     }
 }
 
-/// The errors of a validation.
+/// Errors found by a validation.
 pub(crate) type Errors = Vec<FieldError>;
 
-/// Shorthands that add field errors.
+/// Shorthands for adding field errors.
 pub(crate) trait FieldErrors {
-    /// The field must be present.
+    /// The field is required.
     fn required(&mut self, at: impl Into<String>, detail: impl Into<String>);
-    /// The value breaks a rule.
+    /// The value is invalid.
     fn invalid(&mut self, at: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>);
-    /// The value, which is written out already, breaks a rule.
+    /// The value, given in formatted form, is invalid.
     fn invalid_shown(&mut self, at: impl Into<String>, shown: String, detail: impl Into<String>);
-    /// The field must not be set, or not be changed.
+    /// The field must not be set or changed.
     fn forbidden(&mut self, at: impl Into<String>, detail: impl Into<String>);
-    /// The value is none of those that are supported, which are named in this order.
+    /// The value is not one of the supported ones, which are listed in this order.
     fn unsupported(&mut self, at: impl Into<String>, value: impl Into<Value>, supported: &[&str]);
-    /// The value, which is written out already, is none of those that are supported.
+    /// The value, given in formatted form, is not one of the supported ones.
     fn unsupported_shown(&mut self, at: impl Into<String>, shown: &str, supported: &[&str]);
-    /// The value repeats another one.
+    /// The value is a duplicate.
     fn duplicate(&mut self, at: impl Into<String>, value: impl Into<Value>);
-    /// The value names something that is not there.
+    /// The value refers to something that does not exist.
     fn not_found(&mut self, at: impl Into<String>, value: impl Into<Value>);
-    /// All faults of a text.
-    fn all(&mut self, at: &At<'_>, value: &str, complaints: Vec<String>);
-    /// The text must be one of those supported; empty ones are `required`.
-    fn one_of(&mut self, at: At<'_>, value: &str, supported: &[&str]);
+    /// Adds an error for each of `complaints` about a string.
+    fn all(&mut self, at: &FieldPath<'_>, value: &str, complaints: Vec<String>);
+    /// The string must be one of the supported ones. If empty, it is `required`.
+    fn one_of(&mut self, at: FieldPath<'_>, value: &str, supported: &[&str]);
     /// The number must not be negative.
-    fn not_negative(&mut self, at: At<'_>, value: i64);
+    fn not_negative(&mut self, at: FieldPath<'_>, value: i64);
     /// The number must be in a range.
-    fn in_range(&mut self, at: At<'_>, value: i64, low: i64, high: i64);
+    fn in_range(&mut self, at: FieldPath<'_>, value: i64, low: i64, high: i64);
 }
 
 impl FieldErrors for Errors {
@@ -132,13 +132,13 @@ impl FieldErrors for Errors {
         self.push(FieldError::not_found(at, value));
     }
 
-    fn all(&mut self, at: &At<'_>, value: &str, complaints: Vec<String>) {
+    fn all(&mut self, at: &FieldPath<'_>, value: &str, complaints: Vec<String>) {
         for complaint in complaints {
             self.invalid(at, value, complaint);
         }
     }
 
-    fn one_of(&mut self, at: At<'_>, value: &str, supported: &[&str]) {
+    fn one_of(&mut self, at: FieldPath<'_>, value: &str, supported: &[&str]) {
         if value.is_empty() {
             self.required(at, "");
         } else if !supported.contains(&value) {
@@ -146,13 +146,13 @@ impl FieldErrors for Errors {
         }
     }
 
-    fn not_negative(&mut self, at: At<'_>, value: i64) {
+    fn not_negative(&mut self, at: FieldPath<'_>, value: i64) {
         if value < 0 {
             self.invalid(at, value, NEGATIVE);
         }
     }
 
-    fn in_range(&mut self, at: At<'_>, value: i64, low: i64, high: i64) {
+    fn in_range(&mut self, at: FieldPath<'_>, value: i64, low: i64, high: i64) {
         if !(low..=high).contains(&value) {
             self.invalid(at, value, between(low, high));
         }
@@ -163,36 +163,36 @@ pub(crate) const NEGATIVE: &str = "must be greater than or equal to 0";
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 pub(crate) const NOT_POSITIVE: &str = "must be greater than zero";
 
-/// The words for a number out of range.
+/// Returns the error message for a number out of range.
 pub(crate) fn between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
-/// Reading of fields, where what is absent is empty, as it is in Go.
+/// Accessors for fields, with Go's zero values for absent ones.
 pub(crate) trait Read {
-    /// The value of a field; null if absent.
+    /// Returns a field's value, or null.
     fn at(&self, key: &str) -> &Value;
-    /// The value at the end of a path; null if absent.
+    /// Returns the value at a path, or null.
     fn path(&self, keys: &[&str]) -> &Value;
-    /// A field that is present and not null.
+    /// Returns a field that is present and not null.
     fn opt(&self, key: &str) -> Option<&Value>;
-    /// A text.
+    /// Returns a string, or an empty one.
     fn str(&self, key: &str) -> &str;
-    /// A text that is set, empty or not.
+    /// Returns a string if it is set.
     fn opt_str(&self, key: &str) -> Option<&str>;
-    /// A number.
+    /// Returns an integer, or 0.
     fn int(&self, key: &str) -> i64;
-    /// A number that is set.
+    /// Returns an integer if it is set.
     fn opt_int(&self, key: &str) -> Option<i64>;
-    /// A flag.
+    /// Returns a boolean, or false.
     fn flag(&self, key: &str) -> bool;
-    /// A list.
+    /// Returns a list, or an empty one.
     fn list(&self, key: &str) -> &[Value];
-    /// The texts of a list.
+    /// Returns the strings of a list.
     fn strs(&self, key: &str) -> Vec<&str>;
-    /// The entries of a map.
+    /// Returns the entries of a map.
     fn pairs(&self, key: &str) -> impl Iterator<Item = (&str, &Value)>;
-    /// The value as JSON with empty things as Go has them: null for an absent map or list.
+    /// Returns the value as errors show it: null for an absent map or list.
     fn shown(&self, key: &str) -> Value;
 }
 
@@ -252,14 +252,14 @@ impl Read for Value {
     }
 }
 
-/// Writes a default where nothing is set.
+/// Sets a default if the field is unset or null.
 pub(crate) fn default(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     if map.get(key).is_none_or(Value::is_null) {
         map.insert(key.to_owned(), value.into());
     }
 }
 
-/// Writes a default where nothing, an empty text or zero is set.
+/// Sets a default if the field is unset, null, an empty string or zero.
 pub(crate) fn default_zero(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     let empty = match map.get(key) {
         None | Some(Value::Null) => true,
@@ -272,17 +272,17 @@ pub(crate) fn default_zero(map: &mut Map<String, Value>, key: &str, value: impl 
     }
 }
 
-/// The object at a key, to be changed, if it is there.
+/// Returns the object at a key mutably, if present.
 pub(crate) fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
     map.get_mut(key).and_then(Value::as_object_mut)
 }
 
-/// The object at a key, made where there is none.
+/// Returns the object at a key mutably, creating it if absent.
 pub(crate) fn made<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     object::ensure(map.entry(key).or_insert(Value::Null))
 }
 
-/// The objects in the list at a key.
+/// Returns the objects in the list at a key mutably.
 pub(crate) fn children<'a>(
     map: &'a mut Map<String, Value>,
     key: &str,
@@ -290,7 +290,7 @@ pub(crate) fn children<'a>(
     map.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// The words for a text that breaks a pattern.
+/// Returns the error message for a string that does not match a regular expression.
 fn pattern(what: &str, pattern: &str, examples: &[&str]) -> String {
     let mut text = what.to_owned();
     text.push_str(" (");
@@ -311,12 +311,12 @@ fn pattern(what: &str, pattern: &str, examples: &[&str]) -> String {
     text
 }
 
-/// Validates a number of a port.
+/// Validates a port number.
 pub(crate) fn port_number(port: i64) -> Vec<String> {
     if (1..=65_535).contains(&port) { Vec::new() } else { vec![between(1, 65_535)] }
 }
 
-/// Validates a name of a port.
+/// Validates a port name.
 pub(crate) fn port_name(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if name.len() > 15 {
@@ -337,8 +337,8 @@ pub(crate) fn port_name(name: &str) -> Vec<String> {
     errors
 }
 
-/// Validates a port that is given by number or name.
-pub(crate) fn port_number_or_name(at: At<'_>, port: &Value, errors: &mut Errors) {
+/// Validates a port given by number or name.
+pub(crate) fn port_number_or_name(at: FieldPath<'_>, port: &Value, errors: &mut Errors) {
     match port {
         Value::String(name) => errors.all(&at, name, port_name(name)),
         port => {
@@ -363,7 +363,7 @@ pub(crate) fn percent(text: &str) -> Vec<String> {
     )]
 }
 
-/// Validates a name of an HTTP header.
+/// Validates the name of an HTTP header.
 pub(crate) fn header_name(name: &str) -> Vec<String> {
     if !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-') {
         return Vec::new();
@@ -375,7 +375,7 @@ pub(crate) fn header_name(name: &str) -> Vec<String> {
     )]
 }
 
-/// Validates a name of an environment variable.
+/// Validates the name of an environment variable.
 pub(crate) fn variable_name(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if name.is_empty() {
@@ -412,7 +412,7 @@ pub(crate) fn config_key(key: &str) -> Vec<String> {
     errors
 }
 
-/// Validates a subdomain whose first label is a star.
+/// Validates a wildcard subdomain such as `*.example.com`.
 pub(crate) fn wildcard_subdomain(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 253 {
@@ -428,8 +428,8 @@ pub(crate) fn wildcard_subdomain(text: &str) -> Vec<String> {
     errors
 }
 
-/// Validates a path that begins with a domain, such as `example.com/name`.
-pub(crate) fn domain_path(at: At<'_>, text: &str, errors: &mut Errors) {
+/// Validates a domain-prefixed path such as `example.com/name`.
+pub(crate) fn domain_path(at: FieldPath<'_>, text: &str, errors: &mut Errors) {
     if text.is_empty() {
         return errors.required(at, "");
     }
@@ -445,7 +445,11 @@ pub(crate) fn domain_path(at: At<'_>, text: &str, errors: &mut Errors) {
 }
 
 /// Validates a set of labels.
-pub(crate) fn labels<'a>(at: At<'_>, pairs: impl Iterator<Item = (&'a str, &'a Value)>, errors: &mut Errors) {
+pub(crate) fn labels<'a>(
+    at: FieldPath<'_>,
+    pairs: impl Iterator<Item = (&'a str, &'a Value)>,
+    errors: &mut Errors,
+) {
     for (key, value) in pairs {
         errors.all(&at, key, names::qualified(key));
         let value = value.as_str().unwrap_or_default();
@@ -453,8 +457,8 @@ pub(crate) fn labels<'a>(at: At<'_>, pairs: impl Iterator<Item = (&'a str, &'a V
     }
 }
 
-/// Validates a label selector; absent ones are fine.
-pub(crate) fn label_selector(at: At<'_>, selector: &Value, errors: &mut Errors) {
+/// Validates a label selector. Null is valid.
+pub(crate) fn label_selector(at: FieldPath<'_>, selector: &Value, errors: &mut Errors) {
     labels(at.field("matchLabels"), selector.pairs("matchLabels"), errors);
     let list = at.field("matchExpressions");
     for (index, expression) in selector.list("matchExpressions").iter().enumerate() {
@@ -487,7 +491,7 @@ pub(crate) fn label_selector(at: At<'_>, selector: &Value, errors: &mut Errors) 
     }
 }
 
-/// Whether a label selector matches labels; one with a fault matches nothing.
+/// Whether a label selector matches labels. An invalid selector matches nothing.
 pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
     let of = |key: &str| labels.get(key).and_then(Value::as_str);
     selector.pairs("matchLabels").all(|(key, value)| of(key) == value.as_str())
@@ -505,14 +509,14 @@ pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// Whether a label selector asks for nothing.
+/// Whether a label selector has no requirements.
 pub(crate) fn is_empty_selector(selector: &Value) -> bool {
     selector.at("matchLabels").as_object().is_none_or(Map::is_empty)
         && selector.list("matchExpressions").is_empty()
 }
 
 /// Validates annotations.
-pub(crate) fn annotations(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn annotations(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     let mut size = 0;
     for (key, text) in value.as_object().into_iter().flatten() {
         errors.all(&at, key, names::qualified(&key.to_lowercase()));
@@ -523,8 +527,8 @@ pub(crate) fn annotations(at: At<'_>, value: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates a name that stands in a path.
-pub(crate) fn path_segment(at: At<'_>, text: &str, errors: &mut Errors) {
+/// Validates a name that is used as a path segment.
+pub(crate) fn path_segment(at: FieldPath<'_>, text: &str, errors: &mut Errors) {
     if text.is_empty() {
         return errors.required(at, "");
     }

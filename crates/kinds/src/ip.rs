@@ -1,12 +1,12 @@
-//! IP addresses, networks and host names: validation and warnings that kinds share.
+//! Validation of IP addresses, CIDRs and host names, and warnings about them.
 
 use std::net::IpAddr;
 
 use steersman_api::{names, status::quote};
 
-use crate::check::{At, Errors, FieldErrors};
+use crate::check::{Errors, FieldErrors, FieldPath};
 
-/// The warning about an address in a non-standard form, if any.
+/// Returns the warning about an IP address in a non-standard form, if any.
 pub(crate) fn ip_warning(at: &str, text: &str) -> Option<String> {
     let address = parse_ip(text)?;
     if text.parse::<IpAddr>().is_err() || is_mapped(&address) {
@@ -27,8 +27,8 @@ pub(crate) fn ip_warning(at: &str, text: &str) -> Option<String> {
     None
 }
 
-/// Validates an address that traffic can be sent to.
-pub(crate) fn endpoint_ip(at: At<'_>, text: &str, errors: &mut Errors) {
+/// Validates an endpoint's IP address.
+pub(crate) fn endpoint_ip(at: FieldPath<'_>, text: &str, errors: &mut Errors) {
     let Some(address) = parse_ip(text) else {
         return errors.invalid(at, text, "must be a valid IP address");
     };
@@ -54,7 +54,7 @@ pub(crate) fn endpoint_ip(at: At<'_>, text: &str, errors: &mut Errors) {
     }
 }
 
-/// Warnings about a network in a non-standard form.
+/// Returns warnings about a CIDR in a non-standard form.
 pub(crate) fn cidr_warnings(at: &str, text: &str) -> Vec<String> {
     let Some((address, length)) = parse_cidr(text) else { return Vec::new() };
     let first = masked(address, length);
@@ -82,8 +82,8 @@ pub(crate) fn cidr_warnings(at: &str, text: &str) -> Vec<String> {
     warnings
 }
 
-/// Validates an address that must be written in one way only.
-pub(crate) fn strict_ip(at: At<'_>, text: &str, errors: &mut Errors) {
+/// Validates an IP address that must be in canonical form.
+pub(crate) fn strict_ip(at: FieldPath<'_>, text: &str, errors: &mut Errors) {
     let before = errors.len();
     legacy_ip(at, text, errors);
     if errors.len() == before
@@ -95,15 +95,15 @@ pub(crate) fn strict_ip(at: At<'_>, text: &str, errors: &mut Errors) {
     }
 }
 
-/// Validates a name that must not be an address.
-pub(crate) fn host_name(at: At<'_>, host: &str, errors: &mut Errors) {
+/// Validates a host name, which must not be an IP address.
+pub(crate) fn host_name(at: FieldPath<'_>, host: &str, errors: &mut Errors) {
     errors.all(&at, host, names::subdomain(host));
     if parse_ip(host).is_some() {
         errors.invalid(at, host, "must be a DNS name, not an IP address");
     }
 }
 
-/// Reads an address as Go's older parser does, which bears zeros in front.
+/// Parses an IP address like Go's older parser, which accepts leading zeros.
 pub(crate) fn parse_ip(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address);
@@ -125,7 +125,7 @@ pub(crate) fn parse_ip(text: &str) -> Option<IpAddr> {
     (count == 4).then(|| IpAddr::from(parts))
 }
 
-/// Reads a network as Go's older parser does: the address as written and the length of the prefix.
+/// Parses a CIDR like Go's older parser, and returns the address as written and the prefix length.
 pub(crate) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
     if length.is_empty() || !length.bytes().all(|c| c.is_ascii_digit()) {
@@ -136,7 +136,7 @@ pub(crate) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
     (length <= most).then_some((address, length))
 }
 
-/// The first address of a network.
+/// Returns the first address of a CIDR.
 pub(crate) fn masked(address: IpAddr, length: u8) -> IpAddr {
     match address {
         IpAddr::V4(a) => {
@@ -150,8 +150,8 @@ pub(crate) fn masked(address: IpAddr, length: u8) -> IpAddr {
     }
 }
 
-/// Validates an address in a field that is as old as the API.
-pub(crate) fn legacy_ip(at: At<'_>, text: &str, errors: &mut Errors) {
+/// Validates an IP address in a legacy field, which needs no canonical form.
+pub(crate) fn legacy_ip(at: FieldPath<'_>, text: &str, errors: &mut Errors) {
     match parse_ip(text) {
         None => errors.invalid(at, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
         Some(_) if text.parse::<IpAddr>().is_err() => errors.invalid(at, text, "must not have leading 0s"),
@@ -162,8 +162,8 @@ pub(crate) fn legacy_ip(at: At<'_>, text: &str, errors: &mut Errors) {
     }
 }
 
-/// Validates a network in a field that is as old as the API.
-pub(crate) fn legacy_cidr(at: At<'_>, text: &str, errors: &mut Errors) {
+/// Validates a CIDR in a legacy field, which needs no canonical form.
+pub(crate) fn legacy_cidr(at: FieldPath<'_>, text: &str, errors: &mut Errors) {
     let Some((address, length)) = parse_cidr(text) else {
         return errors.invalid(at, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
     };
@@ -177,7 +177,7 @@ pub(crate) fn legacy_cidr(at: At<'_>, text: &str, errors: &mut Errors) {
     }
 }
 
-/// Whether an IPv6 address stands for one of IPv4.
+/// Whether it is an IPv4-mapped IPv6 address.
 fn is_mapped(address: &IpAddr) -> bool {
     matches!(address, IpAddr::V6(a) if a.to_ipv4_mapped().is_some())
 }

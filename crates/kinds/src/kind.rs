@@ -1,4 +1,4 @@
-//! The description of a built-in kind: facts, and rules where facts do not suffice.
+//! Description of a built-in kind: declared properties, and rules for behaviour that needs code.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::{
 /// A path to a field of an object.
 pub(crate) type Path = &'static [&'static str];
 
-/// A built-in kind. Its file fills this in and adds it to the table of its group.
+/// A built-in kind, defined in its file and listed in the table of its group.
 pub(crate) struct Kind {
     /// API group, empty for the core group.
     pub(crate) group: &'static str,
@@ -28,40 +28,40 @@ pub(crate) struct Kind {
     pub(crate) plural: &'static str,
     /// Defaults, preparation and validation. Default: none.
     pub(crate) rules: &'static dyn Rules,
-    /// Rule that names follow. Default: a DNS subdomain.
+    /// Validation rule for names. Default: DNS subdomain.
     pub(crate) names: NameRule,
-    /// Whether `metadata.generation` counts changes. Default: no.
+    /// Whether objects have a `metadata.generation`. Default: no.
     pub(crate) has_generation: bool,
-    /// Whether there is a status that ordinary writes leave alone. Default: no.
+    /// Whether it has a status subresource, so that other writes can't change the status. Default: no.
     pub(crate) has_status: bool,
-    /// Whether a new object may bring its status along. Default: no.
+    /// Whether a create keeps the status it was sent with. Default: no.
     pub(crate) keeps_status: bool,
-    /// Whether an update may leave the resourceVersion out. Default: yes.
+    /// Whether updates may omit the resourceVersion. Default: yes.
     pub(crate) allows_unconditional_update: bool,
-    /// Whether an update of an absent object creates it. Default: no.
+    /// Whether an update of a missing object creates it. Default: no.
     pub(crate) allows_create_on_update: bool,
-    /// Whether finalizers without a domain must be known ones. Default: yes.
+    /// Whether finalizers without a domain must be standard ones. Default: yes.
     pub(crate) checks_finalizers: bool,
-    /// Whether a list or a map of the spec that is sent empty counts as a change. Default: no.
+    /// Whether sending an empty list or map in the spec counts as a change. Default: no.
     pub(crate) notices_empty: bool,
-    /// Fields that a write through a subresource can't change, where they are not the usual ones.
+    /// Fields that a write through a subresource can't change, where they differ from the usual ones.
     pub(crate) reset_fields: &'static [(&'static str, &'static [Path])],
-    /// Fields besides name and namespace that field selectors can use. Default: none.
+    /// Selectable fields besides name and namespace. Default: none.
     pub(crate) selectable: &'static [Selectable],
-    /// Names of those fields in this group, and in the group in whose form objects are stored. Default: the same.
+    /// Names of selectable fields in this group and in the storage group, if they differ. Default: none.
     pub(crate) renamed: &'static [(&'static str, &'static str)],
-    /// The form in which objects are stored, where it is not that of the request.
+    /// Group and version in which objects are stored, if fixed. Default: those of the request.
     pub(crate) stored: Option<Stored>,
-    /// The warning that clients get whenever they use the kind. Default: none.
+    /// Deprecation warning sent with every response. Default: none.
     pub(crate) deprecation: Option<&'static str>,
-    /// Printed columns. Default: name and time of creation.
+    /// Printer columns. Default: name and time of creation.
     pub(crate) columns: &'static [Column],
-    /// The cell of an object in the column of that name; `None` leaves it to the columns that all kinds have.
+    /// Returns the cell of an object in a column. `None` falls back to the columns common to all kinds.
     pub(crate) cell: fn(column: &str, object: &Value, now: Timestamp) -> Option<Cell>,
 }
 
 impl Kind {
-    /// A kind without anything particular.
+    /// Creates a kind with all defaults.
     pub(crate) const fn new(group: &'static str, plural: &'static str) -> Self {
         Self {
             group,
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// Fields that a write through `subresource` (empty for none) can't change.
+    /// Returns the fields that a write through `subresource` (empty for none) can't change.
     pub(crate) fn reset_fields(&self, subresource: &str) -> &'static [Path] {
         let own = self.reset_fields.iter().find(|(name, _)| *name == subresource);
         match (own, subresource) {
@@ -97,41 +97,41 @@ impl Kind {
     }
 }
 
-/// The form in which objects are stored.
+/// Storage group and version of a kind.
 pub(crate) struct Stored {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
-    /// OpenAPI name of the type, where it belongs to another group.
+    /// OpenAPI name of the type, if it belongs to another group.
     pub(crate) definition: Option<&'static str>,
 }
 
-/// A field that field selectors can use.
+/// A selectable field.
 pub(crate) struct Selectable {
     pub(crate) name: &'static str,
     path: Path,
-    /// The value of an absent field.
+    /// Value if the field is absent.
     default: &'static str,
-    /// Another field that is meant where this one is absent.
+    /// Path to use if the field is absent.
     fallback: Path,
 }
 
 impl Selectable {
-    /// A field whose value is empty where it is absent.
+    /// Creates a field that defaults to an empty string.
     pub(crate) const fn new(name: &'static str, path: Path) -> Self {
         Self { name, path, default: "", fallback: &[] }
     }
 
-    /// The same with a value for objects that do not have it.
+    /// Sets the value to use if the field is absent.
     pub(crate) const fn or(self, default: &'static str) -> Self {
         Self { default, ..self }
     }
 
-    /// The same with another field for objects that do not have it.
+    /// Sets another field to use if the field is absent.
     pub(crate) const fn or_field(self, fallback: Path) -> Self {
         Self { fallback, ..self }
     }
 
-    /// The field's value as text.
+    /// Returns the field's value as a string.
     pub(crate) fn value(&self, object: &Value) -> String {
         let found =
             |path: Path| object::get(object, path).filter(|value| !path.is_empty() && !value.is_null());
@@ -143,7 +143,7 @@ impl Selectable {
     }
 }
 
-/// A printed column.
+/// A printer column.
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
@@ -177,7 +177,7 @@ impl Column {
         Self { format, ..self }
     }
 
-    /// The column for `-o wide` only.
+    /// Shows the column only with `-o wide`.
     pub(crate) const fn wide(self) -> Self {
         Self { priority: 1, ..self }
     }
@@ -189,68 +189,67 @@ impl From<&Column> for table::Column {
     }
 }
 
-/// The behaviour of a kind that needs code. Every method does nothing by default.
-///
-/// Status isolation, generations and metadata are handled before these are called.
+/// The behaviour of a kind that needs code. All methods are optional.
+/// Called after the generic handling of status, generation and metadata.
 pub(crate) trait Rules: Send + Sync {
-    /// Fills in defaults.
+    /// Sets defaults.
     fn default(&self, _version: &str, _object: &mut Value) {}
 
-    /// Rewrites an object between groups and versions, except for its apiVersion.
+    /// Converts an object between groups and versions, except for its apiVersion.
     fn convert(&self, _object: &mut Value, _from: (&str, &str), _to: (&str, &str)) {}
 
-    /// Prepares a new object.
+    /// Prepares a new object for validation and storage.
     fn prepare_create(&self, _hook: Hook<'_>, _object: &mut Value) -> ApiResult<()> {
         Ok(())
     }
 
-    /// Prepares a new version of `old`.
+    /// Prepares an update of `old` for validation and storage.
     fn prepare_update(&self, _hook: Hook<'_>, _object: &mut Value, _old: &Value) -> ApiResult<()> {
         Ok(())
     }
 
-    /// Validates a new object, metadata aside.
+    /// Validates a new object, except for metadata.
     fn validate(&self, _object: &Value, _errors: &mut Errors) {}
 
-    /// Validates a change, metadata included where the real server looks at it a second time.
+    /// Validates an update, including metadata where kube-apiserver validates it twice.
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.metadata(errors);
         self.validate(change.object, errors);
     }
 
-    /// Warnings about a new object, or about a new version of an old one.
+    /// Returns warnings about a new object, or about an update of `old`.
     fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether a change counts as a new generation.
+    /// Whether an update increments the generation. Default: if anything but status and metadata changed.
     fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
         !object::same_except(object, old, &["status"])
     }
 
-    /// Whether defaults of an object show only when it is read: the first update writes them, though nothing else changes.
-    fn settles_late(&self, _object: &Value) -> bool {
+    /// Whether some defaults are applied only on read, so that the first update stores them in any case.
+    fn stores_first_update(&self, _object: &Value) -> bool {
         false
     }
 
-    /// Seconds of grace for a deletion: `asked` is the client's wish. `None` deletes at once.
+    /// Returns the grace period of a deletion in seconds, given the requested one. `None` deletes immediately.
     fn grace_seconds(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
     }
 
-    /// Takes what a stored object holds when the store is restored.
+    /// Re-allocates what a stored object holds, such as cluster IPs, when the store is restored.
     fn claim(&self, _allocators: &Allocators, _object: &Value) {}
 
-    /// Gives back what a preparation took.
+    /// Releases what a preparation allocated.
     fn release(&self, _allocators: &Allocators, _object: &Value) {}
 }
 
-/// The rules of a kind that has none.
+/// Rules of kinds without any.
 struct NoRules;
 
 impl Rules for NoRules {}
 
-/// A change that is being validated.
+/// An update being validated.
 #[derive(Clone, Copy)]
 pub(crate) struct Change<'a> {
     pub(crate) object: &'a Value,
@@ -258,12 +257,12 @@ pub(crate) struct Change<'a> {
     pub(crate) subresource: Option<&'a str>,
     pub(crate) names: NameRule,
     pub(crate) checks_finalizers: bool,
-    /// Places of lists and maps that were sent empty.
+    /// Paths of lists and maps that were sent empty.
     pub(crate) emptied: &'a [String],
 }
 
 impl Change<'_> {
-    /// Validates how metadata changed, as most kinds do once more after the generic code.
+    /// Validates the update of metadata. Most kinds repeat this after the generic validation, as kube-apiserver does.
     pub(crate) fn metadata(&self, errors: &mut Errors) {
         self.plain_metadata(errors);
         if self.checks_finalizers {
@@ -271,34 +270,34 @@ impl Change<'_> {
         }
     }
 
-    /// Validates how metadata changed, except for names of finalizers.
+    /// Validates the update of metadata, except for names of finalizers.
     pub(crate) fn plain_metadata(&self, errors: &mut Errors) {
         errors.extend(metadata::validate_update(self.object, self.old));
     }
 
-    /// Validates the metadata as if the object were new, which some kinds do on a change as well.
+    /// Validates metadata as on create, which some kinds do on update as well.
     pub(crate) fn whole_metadata(&self, errors: &mut Errors) {
         let namespaced = !object::namespace(self.object).is_empty();
         errors.extend(metadata::validate(self.object, self.names, namespaced));
         metadata::known_finalizers(self.object, errors);
     }
 
-    /// The difference at a place between two values of an internal type.
+    /// Returns the diff between two values of an internal type, at the path `at`.
     pub(crate) fn diff(&self, at: &str, kind: &str, old: &Value, new: &Value) -> String {
         internal::diff(kind, old, new, at, self.emptied)
     }
 
-    /// The new value at a place as an internal type.
+    /// Formats the new value at the path `at` as an internal type.
     pub(crate) fn show(&self, at: &str, kind: &str, new: &Value) -> String {
         internal::show_with(kind, new, at, self.emptied)
     }
 
-    /// Whether the status alone is written.
+    /// Whether the update is of the status subresource.
     pub(crate) fn is_status(&self) -> bool {
         self.subresource == Some("status")
     }
 
-    /// Reports fields of the object that changed.
+    /// Reports changes of immutable fields.
     pub(crate) fn immutable(&self, fields: &[&str], errors: &mut Errors) {
         for field in fields {
             if self.object.at(field) != self.old.at(field) {

@@ -1,15 +1,15 @@
-//! Names and amounts of resources: what containers ask for, and what quotas and limits are about.
+//! Resource names and quantities: requests and limits of containers and pods, and the limits of quotas.
 
 use serde_json::Value;
 
-use crate::check::{At, Errors, FieldErrors, Read};
+use crate::check::{Errors, FieldErrors, FieldPath, Read};
 use steersman_api::{fields::FieldError, names, schema::quantity};
 
-/// Validates the name of a resource at a place.
-pub(crate) type ValidateName = fn(At<'_>, &str, &mut Errors);
+/// Validates a resource name at a path.
+pub(crate) type ValidateName = fn(FieldPath<'_>, &str, &mut Errors);
 
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// Objects that quotas count, which come in whole numbers.
+/// Object counts in quotas, which must be integers.
 const COUNTED: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -45,12 +45,12 @@ fn is_extended(name: &str) -> bool {
         && names::qualified(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether less can be asked for than the limit.
+/// Whether the resource can be overcommitted, with requests below limits.
 pub(crate) fn is_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// Whether a quota can be about a resource that has no domain.
+/// Whether a quota can limit a resource without a domain.
 pub(crate) fn is_quota_name(name: &str) -> bool {
     COMPUTE.contains(&name)
         || COUNTED.contains(&name)
@@ -59,8 +59,8 @@ pub(crate) fn is_quota_name(name: &str) -> bool {
         || name.starts_with("requests.hugepages-")
 }
 
-/// Validates any resource's name.
-pub(crate) fn any_name(at: At<'_>, name: &str, errors: &mut Errors) {
+/// Validates a resource name.
+pub(crate) fn any_name(at: FieldPath<'_>, name: &str, errors: &mut Errors) {
     let complaints = names::qualified(name);
     if !complaints.is_empty() {
         return errors.all(&at, name, complaints);
@@ -70,8 +70,8 @@ pub(crate) fn any_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Validates the name of a resource that containers use.
-pub(crate) fn container_name(at: At<'_>, name: &str, errors: &mut Errors) {
+/// Validates the name of a container resource.
+pub(crate) fn container_name(at: FieldPath<'_>, name: &str, errors: &mut Errors) {
     any_name(at, name, errors);
     if !name.contains('/') {
         if !COMPUTE.contains(&name) && !is_huge_page(name) {
@@ -82,8 +82,8 @@ pub(crate) fn container_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Validates the name of a resource that a whole pod asks for.
-pub(crate) fn pod_name(at: At<'_>, name: &str, errors: &mut Errors) {
+/// Validates the name of a pod-level resource.
+pub(crate) fn pod_name(at: FieldPath<'_>, name: &str, errors: &mut Errors) {
     let before = errors.len();
     any_name(at, name, errors);
     if errors.len() == before && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
@@ -91,16 +91,16 @@ pub(crate) fn pod_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Validates the name of a resource that a quota is about.
-pub(crate) fn quota_name(at: At<'_>, name: &str, errors: &mut Errors) {
+/// Validates the name of a resource in a quota.
+pub(crate) fn quota_name(at: FieldPath<'_>, name: &str, errors: &mut Errors) {
     any_name(at, name, errors);
     if !name.contains('/') && !is_quota_name(name) {
         errors.invalid(at, name, "must be a standard resource for quota");
     }
 }
 
-/// Validates an amount of a resource.
-pub(crate) fn amount(at: At<'_>, name: &str, amount: &Value, errors: &mut Errors) {
+/// Validates the quantity of a resource.
+pub(crate) fn amount(at: FieldPath<'_>, name: &str, amount: &Value, errors: &mut Errors) {
     let text = amount.as_str().unwrap_or_default();
     if quantity::is_negative(text) {
         errors.invalid(at, text, crate::check::NEGATIVE);
@@ -110,9 +110,9 @@ pub(crate) fn amount(at: At<'_>, name: &str, amount: &Value, errors: &mut Errors
     }
 }
 
-/// Validates what is asked for and what is the limit.
+/// Validates requests, limits and claims.
 pub(crate) fn requirements(
-    at: At<'_>,
+    at: FieldPath<'_>,
     requirements: &Value,
     validate_name: ValidateName,
     claims: &[&str],
@@ -120,7 +120,7 @@ pub(crate) fn requirements(
 ) {
     let (limits_at, requests_at) = (at.field("limits"), at.field("requests"));
     let (mut computes, mut huge) = (false, false);
-    let mut each = |at: At<'_>, name: &str, value: &Value, errors: &mut Errors| {
+    let mut each = |at: FieldPath<'_>, name: &str, value: &Value, errors: &mut Errors| {
         validate_name(at, name, errors);
         amount(at, name, value, errors);
         computes |= matches!(name, "cpu" | "memory");
@@ -157,7 +157,7 @@ pub(crate) fn requirements(
     claim_names(at.field("claims"), requirements.list("claims"), claims, errors);
 }
 
-fn huge_page(at: At<'_>, name: &str, text: &str, errors: &mut Errors) {
+fn huge_page(at: FieldPath<'_>, name: &str, text: &str, errors: &mut Errors) {
     let size = quantity::nanos(name.strip_prefix("hugepages-").unwrap_or_default());
     let unit = 1_000_000_000;
     let divisible = size > 0 && size % unit == 0 && quantity::whole(text) % (size / unit) == 0;
@@ -166,7 +166,7 @@ fn huge_page(at: At<'_>, name: &str, text: &str, errors: &mut Errors) {
     }
 }
 
-fn claim_names(at: At<'_>, claims: &[Value], known: &[&str], errors: &mut Errors) {
+fn claim_names(at: FieldPath<'_>, claims: &[Value], known: &[&str], errors: &mut Errors) {
     let mut seen: Vec<String> = Vec::new();
     for (index, claim) in claims.iter().enumerate() {
         let at = at.index(index);
@@ -208,8 +208,8 @@ fn claim_names(at: At<'_>, claims: &[Value], known: &[&str], errors: &mut Errors
     }
 }
 
-/// Validates the resources that a pod as a whole has, beside those of its containers.
-pub(crate) fn of_pod(at: At<'_>, spec: &Value, claims: &[&str], errors: &mut Errors) {
+/// Validates pod-level resources, also against those of the containers.
+pub(crate) fn of_pod(at: FieldPath<'_>, spec: &Value, claims: &[&str], errors: &mut Errors) {
     let Some(resources) = spec.opt("resources") else { return };
     let at = at.field("resources");
     if spec.at("os").str("name") == "windows" {
@@ -241,13 +241,13 @@ pub(crate) fn of_pod(at: At<'_>, spec: &Value, claims: &[&str], errors: &mut Err
     }
 }
 
-/// Whether containers write this resource in powers of ten.
+/// Whether the first container that requests this resource does so with a decimal suffix.
 fn is_decimal(spec: &Value, name: &str) -> bool {
     let first = spec.list("containers").iter().find_map(|c| c.path(&["resources", "requests"]).opt_str(name));
     first.is_some_and(|text| !text.ends_with('i'))
 }
 
-/// The total request of containers, init containers and sidecars included.
+/// Returns the total of a pod's containers, including init containers and sidecars.
 fn total(spec: &Value, list: &str, name: &str) -> i128 {
     let of = |container: &Value| quantity::nanos(container.path(&["resources", list]).str(name));
     let main: i128 = spec.list("containers").iter().map(of).sum();

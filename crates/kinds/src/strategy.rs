@@ -36,7 +36,7 @@ pub(crate) struct Builtin {
 }
 
 impl Builtin {
-    /// The strategy of the kind called `name` of a group.
+    /// Creates the strategy of the kind called `name` in a group.
     pub(crate) fn new(group: &str, name: &str, kind: &'static Kind) -> Self {
         Self { group: group.to_owned(), name: name.to_owned(), kind, versions: OnceLock::new() }
     }
@@ -47,7 +47,7 @@ impl Builtin {
     }
 }
 
-/// The type of a kind in one version.
+/// Schema of a kind in one version.
 struct TypedVersion {
     version: String,
     /// OpenAPI name of the type.
@@ -55,7 +55,7 @@ struct TypedVersion {
     schema: Arc<Schema>,
 }
 
-/// The versions of a kind, from the OpenAPI definitions.
+/// Returns the versions of a kind in the OpenAPI definitions.
 fn versions(group: &str, kind: &str) -> Vec<TypedVersion> {
     type Index = HashMap<(&'static str, &'static str), Vec<(&'static str, &'static str)>>;
     static INDEX: LazyLock<Index> = LazyLock::new(|| {
@@ -77,10 +77,10 @@ fn versions(group: &str, kind: &str) -> Vec<TypedVersion> {
         .collect()
 }
 
-/// The types by which fields are owned.
+/// Types of all built-in kinds for server-side apply.
 static TYPES: LazyLock<Types> = LazyLock::new(|| Types::from_components(schema::definitions()));
 
-/// The type of a kind by its name in the OpenAPI definitions.
+/// Returns the server-side apply type with this OpenAPI name.
 pub fn types(name: &str) -> Option<(&'static Types, TypeId)> {
     Some((&TYPES, TYPES.named(name)?))
 }
@@ -137,7 +137,7 @@ impl Strategy for Builtin {
         let (group, version) = split_api_version(to);
         self.kind.rules.convert(&mut object, split_api_version(from), (group, version));
         object::ensure(&mut object).insert("apiVersion".into(), to.into());
-        // What is written when empty differs between versions.
+        // Which empty fields are written differs between versions.
         let schema = if group == self.group { self.schema(version) } else { self.stored_schema(version) };
         if let Some(schema) = schema {
             schema.encode(&mut object);
@@ -158,14 +158,14 @@ impl Strategy for Builtin {
     fn prepare_update(&self, hook: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()> {
         match hook.subresource {
             Some("status" | "approval") => {
-                // Only the status moves; metadata has been dealt with before.
+                // Only the status changes; metadata was handled before.
                 let mut root = object::copy_without(old, &["metadata", "status"]);
                 let mut written = std::mem::take(object::ensure(object));
                 root.insert("metadata".into(), written.remove("metadata").unwrap_or_default());
                 root.extend(written.remove("status").map(|status| ("status".into(), status)));
                 *object = Value::Object(root);
             }
-            // The chosen node is noted in the status.
+            // A binding also sets a condition in the status.
             Some("binding") => {}
             _ if self.kind.has_status => object::carry(old, object, "status"),
             _ => {}
@@ -205,8 +205,8 @@ impl Strategy for Builtin {
         self.kind.deprecation
     }
 
-    fn settles_late(&self, object: &Value) -> bool {
-        self.kind.rules.settles_late(object)
+    fn stores_first_update(&self, object: &Value) -> bool {
+        self.kind.rules.stores_first_update(object)
     }
 
     fn claim(&self, allocators: &Allocators, object: &Value) {
@@ -274,7 +274,7 @@ impl Strategy for Builtin {
     }
 }
 
-/// The cell of a column that all kinds have.
+/// Returns the cell of a column common to all kinds.
 fn common_cell(column: &str, object: &Value, now: Timestamp) -> Option<Cell> {
     match column {
         "Name" => Some(object::name(object).into()),

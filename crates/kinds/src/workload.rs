@@ -1,27 +1,27 @@
-//! Workloads: pod templates, selectors and counts of replicas, which several kinds share.
+//! Pod templates, selectors and replica counts, common to workloads.
 
 use serde_json::{Map, Value};
 use steersman_api::{names, object};
 
 use crate::{
-    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read, made},
+    check::{self, Errors, FieldErrors, FieldPath, IMMUTABLE, Read, made},
     core::pod,
     internal,
     kind::Change,
 };
 
-/// Defaults of the template in a spec.
+/// Sets defaults of the pod template in a spec.
 pub(crate) fn default_template(spec: &mut Map<String, Value>) {
     pod::defaults::spec(made(made(spec, "template"), "spec"));
 }
 
-/// Drops what a template can't have.
+/// Drops disabled fields from the pod template.
 pub(crate) fn drop_disabled(object: &mut Value) {
     pod::defaults::drop_disabled(made(made(object::child(object, "spec"), "template"), "spec"));
 }
 
-/// Reports numbers of the spec below zero.
-pub(crate) fn not_negative(at: At<'_>, spec: &Value, fields: &[&str], errors: &mut Errors) {
+/// Reports negative values of fields.
+pub(crate) fn not_negative(at: FieldPath<'_>, spec: &Value, fields: &[&str], errors: &mut Errors) {
     for field in fields {
         if let Some(number) = spec.opt_int(field) {
             errors.not_negative(at.field(field), number);
@@ -29,15 +29,15 @@ pub(crate) fn not_negative(at: At<'_>, spec: &Value, fields: &[&str], errors: &m
     }
 }
 
-/// Whether a selector can be understood; an absent one can, and selects nothing.
+/// Whether a selector is valid. An absent one is, and selects nothing.
 pub(crate) fn is_sound(selector: &Value) -> bool {
     let mut errors = Errors::new();
-    check::label_selector(At::root(""), selector, &mut errors);
+    check::label_selector(FieldPath::root(""), selector, &mut errors);
     errors.is_empty()
 }
 
-/// Validates the selector of a kind that calls itself so in complaints.
-pub(crate) fn validate_selector(at: At<'_>, spec: &Value, called: &str, errors: &mut Errors) {
+/// Validates a workload's selector; errors name the kind `called`.
+pub(crate) fn validate_selector(at: FieldPath<'_>, spec: &Value, called: &str, errors: &mut Errors) {
     let place = at.field("selector");
     match spec.opt("selector") {
         None => errors.required(place, ""),
@@ -51,13 +51,13 @@ pub(crate) fn validate_selector(at: At<'_>, spec: &Value, called: &str, errors: 
     }
 }
 
-/// A selector in the order of its Go type.
+/// Formats a selector with the field order of its Go type.
 pub(crate) fn shown_selector(selector: &Value) -> String {
     internal::show("*meta.LabelSelector", selector)
 }
 
-/// Reports an error if the selector does not match the template's labels.
-pub(crate) fn mismatch(at: At<'_>, spec: &Value, errors: &mut Errors) {
+/// Reports a selector that does not match the template's labels.
+pub(crate) fn mismatch(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let labels = spec.path(&["template", "metadata", "labels"]);
     let matches = spec.opt("selector").is_some_and(|selector| check::selects(selector, labels));
     if !matches {
@@ -71,8 +71,8 @@ pub(crate) fn mismatch(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// Pods of these kinds are never over.
-pub(crate) fn always_running(at: At<'_>, spec: &Value, called: &str, errors: &mut Errors) {
+/// Validates the template of a kind with pods that never complete.
+pub(crate) fn always_running(at: FieldPath<'_>, spec: &Value, called: &str, errors: &mut Errors) {
     let template = at.field("template");
     let place = template.field("spec");
     let pod = spec.path(&["template", "spec"]);
@@ -85,8 +85,8 @@ pub(crate) fn always_running(at: At<'_>, spec: &Value, called: &str, errors: &mu
     }
 }
 
-/// Validates selector and template of Deployments and ReplicaSets.
-pub(crate) fn replica_template(at: At<'_>, spec: &Value, errors: &mut Errors) {
+/// Validates the selector and template of Deployments and ReplicaSets.
+pub(crate) fn replica_template(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     validate_selector(at, spec, "deployment", errors);
     if !is_sound(spec.at("selector")) {
         let shown = shown_selector(spec.at("selector"));
@@ -107,15 +107,15 @@ pub(crate) fn same_selector(change: Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// Validates a number or a percentage.
-pub(crate) fn int_or_percent(at: At<'_>, value: &Value, errors: &mut Errors) {
+/// Validates an integer or percentage.
+pub(crate) fn int_or_percent(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     match value {
         Value::String(text) => errors.all(&at, text, check::percent(text)),
         value => errors.not_negative(at, value.as_i64().unwrap_or_default()),
     }
 }
 
-/// The number of a number or a percentage, and whether it is the latter.
+/// Returns the number in an integer or percentage, and whether it is a percentage.
 pub(crate) fn amount(value: &Value) -> (i64, bool) {
     match value {
         Value::String(text) if check::percent(text).is_empty() => {
@@ -126,8 +126,8 @@ pub(crate) fn amount(value: &Value) -> (i64, bool) {
     }
 }
 
-/// Reports more than all.
-pub(crate) fn at_most_all(at: At<'_>, value: &Value, errors: &mut Errors) {
+/// Reports percentages above 100%.
+pub(crate) fn at_most_all(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     if let (percent, true) = amount(value)
         && percent > 100
     {
@@ -146,7 +146,7 @@ pub(crate) fn template_warnings(object: &Value, old: Option<&Value>, named: bool
     warnings
 }
 
-/// The warning about a name that pods can't be called after.
+/// Returns the warning about a name that is not valid in pod hostnames.
 pub(crate) fn name_warning(object: &Value) -> Option<String> {
     let complaints = names::label(object::name(object));
     (!complaints.is_empty()).then(|| {
@@ -157,9 +157,9 @@ pub(crate) fn name_warning(object: &Value) -> Option<String> {
     })
 }
 
-/// Validates counts of replicas in a status.
+/// Validates the replica counts of a status.
 pub(crate) fn replica_counts(status: &Value, counts: &[&str], available: &str, errors: &mut Errors) {
-    let at = At::root("status");
+    let at = FieldPath::root("status");
     let all = status.int("replicas");
     for field in counts {
         if status.int(field) > all {
@@ -183,7 +183,7 @@ pub(crate) fn collisions(change: Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// A number or percentage as JSON; 0 if absent.
+/// Returns an integer or percentage as JSON, or 0.
 pub(crate) fn shown_amount(value: &Value) -> String {
     if value.is_null() { "0".to_owned() } else { value.to_string() }
 }
@@ -198,7 +198,7 @@ pub(crate) fn replica_status(status: &Value, errors: &mut Errors) {
         "observedGeneration",
         "terminatingReplicas",
     ];
-    not_negative(At::root("status"), status, &fields, errors);
+    not_negative(FieldPath::root("status"), status, &fields, errors);
     let counts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
     replica_counts(status, &counts, "readyReplicas", errors);
 }

@@ -1,4 +1,4 @@
-//! What a client does: installs, updates, upgrades and uninstalls instances, starts plans, and waits for them.
+//! The client: installs, updates, upgrades and uninstalls instances, starts plans, and waits for them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use crate::admission::{SERVICE, WEBHOOK_PATH, uid};
 use crate::apply::MANAGER;
 use crate::error::{Error, Result};
 
-/// How long a new kind may take to be served.
+/// The timeout for a new kind to be served.
 const SERVED: Duration = Duration::from_secs(60);
 
-/// Whether, and how long, to wait for a plan.
+/// Whether to wait for a plan, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all.
+    /// Does not wait.
     No,
-    /// This long at most.
+    /// Waits at most this long.
     For(Duration),
 }
 
@@ -47,17 +47,17 @@ impl std::fmt::Debug for Kudo {
 }
 
 impl Kudo {
-    /// Works in a namespace.
+    /// Creates a client for a namespace.
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
         Self { client, namespace: namespace.into() }
     }
 
-    /// The client behind it.
+    /// Returns the underlying client.
     pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The objects of a kind in the namespace.
+    /// Returns an [`Api`] for a kind in the namespace.
     #[must_use]
     pub fn api<K>(&self) -> Api<K>
     where
@@ -66,10 +66,10 @@ impl Kudo {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Installs the definitions, and waits until their kinds are served.
+    /// Installs the CustomResourceDefinitions, and waits until their kinds are served.
     ///
     /// # Errors
-    /// Fails if the API server refuses, or does not serve them within a minute.
+    /// Fails if the API server rejects them, or does not serve them within a minute.
     pub fn init(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
@@ -78,7 +78,7 @@ impl Kudo {
                 let name = crd.metadata.name.clone().unwrap_or_default();
                 api.patch(&name, &params, &Patch::Apply(&crd)).await.map_err(Error::kube(name))?;
             }
-            // What is established is served.
+            // An established definition is served.
             for crd in crds() {
                 let name = crd.metadata.name.unwrap_or_default();
                 let is_served = |crd: Option<CustomResourceDefinition>| {
@@ -90,16 +90,16 @@ impl Kudo {
                         .then_some(())
                 };
                 let found = until(&api, &name, SERVED, is_served).await?;
-                found.ok_or_else(|| Error::Refused(format!("{name} is not served after {SERVED:?}")))?;
+                found.ok_or_else(|| Error::Refused(format!("{name} is not established after {SERVED:?}")))?;
             }
             Ok(())
         })
     }
 
-    /// Checks that the definitions are installed.
+    /// Checks that the CustomResourceDefinitions are installed.
     ///
     /// # Errors
-    /// Fails with the first one that is not there.
+    /// Fails with the first one that is missing.
     pub async fn verify(&self) -> Result<()> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for crd in crds() {
@@ -111,10 +111,10 @@ impl Kudo {
         Ok(())
     }
 
-    /// Has the API server ask about changes of instances, at a service of a namespace.
+    /// Registers the admission webhook for instances, at a service in a namespace.
     ///
     /// # Errors
-    /// Fails if the API server refuses.
+    /// Fails if the API server rejects it.
     pub async fn register_webhook(&self, namespace: &str) -> Result<()> {
         use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
         let configuration = steersman_kudo::webhook_configuration(namespace, SERVICE, WEBHOOK_PATH);
@@ -125,10 +125,10 @@ impl Kudo {
         Ok(())
     }
 
-    /// Makes the namespace, from the package's manifest if it has one.
+    /// Creates the namespace, from the package's manifest if it has one.
     ///
     /// # Errors
-    /// Fails if the namespace is there already, as in KUDO, or the manifest does not render.
+    /// Fails if the namespace already exists, as in KUDO, or the manifest does not render.
     pub fn create_namespace<'a>(
         &'a self,
         package: &'a Package,
@@ -141,7 +141,7 @@ impl Kudo {
             let file = &package.operator.namespace_manifest;
             if !file.is_empty() {
                 let Some(template) = package.templates.get(file) else {
-                    return Err(Error::Refused(format!("namespaceManifest: there is no templates/{file}")));
+                    return Err(Error::Refused(format!("namespaceManifest: templates/{file} not found")));
                 };
                 let version = package.operator_version(name)?;
                 let of = package.instance(name, Some(instance), values.clone());
@@ -168,10 +168,10 @@ impl Kudo {
         })
     }
 
-    /// Puts the operators and operator versions of packages into the namespace, unless they are there.
+    /// Creates the Operators and OperatorVersions of packages in the namespace, unless they exist.
     ///
     /// # Errors
-    /// Fails if the API server refuses, or an operator version of that name has another content.
+    /// Fails if the API server rejects them, or an operator version of that name has different content.
     pub fn install_packages<'a>(&'a self, packages: &'a [Package]) -> BoxFuture<'a, Result<Vec<String>>> {
         Box::pin(async move {
             let mut said = Vec::new();
@@ -207,10 +207,10 @@ impl Kudo {
         }
     }
 
-    /// Installs packages, the first of which gets an instance. Returns lines that say what was done.
+    /// Installs packages, and creates an instance of the first one. Returns messages about what was done.
     ///
     /// # Errors
-    /// Fails if the instance is there already, or the API server refuses.
+    /// Fails if the instance already exists, or the API server rejects an object.
     pub async fn install(
         &self,
         packages: &[Package],
@@ -227,7 +227,7 @@ impl Kudo {
         Ok(said)
     }
 
-    /// An instance that may be installed, and its operator version.
+    /// Returns an instance that passes admission, and its operator version.
     pub(crate) fn new_instance<'a>(
         &'a self,
         package: &'a Package,
@@ -250,10 +250,10 @@ impl Kudo {
         })
     }
 
-    /// Brings an instance to the version of the first package.
+    /// Upgrades an instance to the version of the first package.
     ///
     /// # Errors
-    /// Fails if there is no such instance, the package's version is not newer, or the change is denied. Nothing is written then.
+    /// Fails if there is no such instance, the package's version is not newer, or the update is denied. Nothing is written then.
     pub async fn upgrade(
         &self,
         packages: &[Package],
@@ -272,7 +272,7 @@ impl Kudo {
         Ok(said)
     }
 
-    /// An instance as it is after an upgrade, and the operator version that it then has.
+    /// Returns the instance after an upgrade, and its new operator version.
     pub(crate) fn upgraded<'a>(
         &'a self,
         package: &'a Package,
@@ -302,7 +302,7 @@ impl Kudo {
     /// Changes parameters of an instance.
     ///
     /// # Errors
-    /// Fails if there is no such instance, or the change is denied.
+    /// Fails if there is no such instance, or the update is denied.
     pub async fn update(&self, instance: &str, values: BTreeMap<String, String>) -> Result<()> {
         let live = self.instance(instance).await?;
         let version = self.version_of(&live).await?;
@@ -310,15 +310,15 @@ impl Kudo {
         self.patch(instance, &json!({ "spec": { "parameters": values } })).await
     }
 
-    /// Starts a plan, with values of parameters for this run alone.
+    /// Starts a plan, with parameter values for this run only.
     ///
     /// # Errors
-    /// Fails if there is no such instance or plan, another plan is running, or a value does not fit.
+    /// Fails if there is no such instance or plan, another plan is running, or a value is invalid.
     pub async fn trigger(&self, instance: &str, plan: &str, values: BTreeMap<String, String>) -> Result<()> {
         self.schedule(instance, plan, values, "").await
     }
 
-    /// Lets the plan that failed last go on with the step at which it failed.
+    /// Resumes the plan that failed last at the step that failed.
     ///
     /// # Errors
     /// Fails if there is no such instance, its last plan did not fail, or another plan is running.
@@ -353,10 +353,10 @@ impl Kudo {
         })
     }
 
-    /// Gives up the plan that is running: it ends with FATAL_ERROR. Of `cleanup`, the instance is then deleted.
+    /// Aborts the running plan: it ends with FATAL_ERROR. After aborting `cleanup`, the instance is deleted.
     ///
     /// # Errors
-    /// Fails if there is no such instance, or no plan of it is running.
+    /// Fails if there is no such instance, or none of its plans is running.
     pub async fn abort(&self, instance: &str) -> Result<String> {
         let live = self.instance(instance).await?;
         let run = &live.spec.plan_execution;
@@ -368,7 +368,7 @@ impl Kudo {
         Ok(run.plan_name.clone())
     }
 
-    /// Deletes an instance, after its cleanup plan.
+    /// Deletes an instance, after running its cleanup plan.
     ///
     /// # Errors
     /// Fails if there is no such instance.
@@ -383,7 +383,7 @@ impl Kudo {
         let Wait::For(limit) = wait else { return Ok(()) };
         let is_gone = |live: Option<Instance>| live.is_none().then_some(());
         let gone = until(&api, instance, limit, is_gone).await?;
-        gone.ok_or_else(|| Error::Refused(format!("instance {instance} is still there after {limit:?}")))
+        gone.ok_or_else(|| Error::Refused(format!("instance {instance} still exists after {limit:?}")))
     }
 
     fn patch<'a>(&'a self, instance: &'a str, patch: &'a Value) -> BoxFuture<'a, Result<()>> {
@@ -394,20 +394,20 @@ impl Kudo {
         })
     }
 
-    /// An instance, if it is there.
+    /// Returns an instance, if it exists.
     ///
     /// # Errors
-    /// Fails if the API server cannot be asked.
+    /// Fails if the request fails.
     pub fn instance_opt<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Instance>>> {
         Box::pin(async move {
             self.api::<Instance>().get_opt(name).await.map_err(Error::kube(format!("instance {name}")))
         })
     }
 
-    /// An instance.
+    /// Returns an instance.
     ///
     /// # Errors
-    /// Fails if it is not there.
+    /// Fails if it does not exist.
     pub fn instance<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Instance>> {
         Box::pin(async move {
             self.instance_opt(name).await?.ok_or_else(|| {
@@ -419,10 +419,10 @@ impl Kudo {
         })
     }
 
-    /// The operator version of an instance.
+    /// Returns the operator version of an instance.
     ///
     /// # Errors
-    /// Fails if it is not there.
+    /// Fails if it does not exist.
     pub fn version_of<'a>(&'a self, instance: &'a Instance) -> BoxFuture<'a, Result<OperatorVersion>> {
         Box::pin(async move {
             let name = &instance.spec.operator_version.name;
@@ -439,10 +439,10 @@ impl Kudo {
         })
     }
 
-    /// All objects of a kind, by name.
+    /// Lists all objects of a kind, sorted by name.
     ///
     /// # Errors
-    /// Fails if the API server cannot be asked.
+    /// Fails if the request fails.
     pub async fn list<K>(&self) -> Result<Vec<K>>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
@@ -454,10 +454,10 @@ impl Kudo {
         Ok(list.map_err(Error::kube(format!("{}s", K::kind(&()))))?.items)
     }
 
-    /// The operators in the namespace.
+    /// Lists the operators in the namespace.
     ///
     /// # Errors
-    /// Fails if the API server cannot be asked.
+    /// Fails if the request fails.
     pub async fn operators(&self) -> Result<Vec<Operator>> {
         self.list().await
     }
@@ -465,19 +465,19 @@ impl Kudo {
     /// Waits until no plan of an instance is scheduled, and returns the one that ran last.
     ///
     /// # Errors
-    /// Fails if the plan failed for good, or has not ended in time.
+    /// Fails if the plan failed permanently, or has not ended in time.
     pub fn wait<'a>(&'a self, instance: &'a str, limit: Duration) -> BoxFuture<'a, Result<PlanStatus>> {
         Box::pin(async move {
             self.instance(instance).await?;
             let is_over = |live: Option<Instance>| match live {
-                None => Some(Err(Error::Refused(format!("instance {instance} is gone")))),
+                None => Some(Err(Error::Refused(format!("instance {instance} was deleted")))),
                 Some(live) => ended(&live).map(|plan| Ok(plan.clone())),
             };
             let Some(plan) = until(&self.api::<Instance>(), instance, limit, is_over).await?.transpose()?
             else {
                 let plan = self.instance(instance).await?.spec.plan_execution.plan_name;
                 return Err(Error::Refused(format!(
-                    "plan {plan} of instance {instance} has not ended within {} s",
+                    "plan {plan} of instance {instance} did not finish within {} s",
                     limit.as_secs()
                 )));
             };
@@ -494,7 +494,7 @@ impl Kudo {
     }
 }
 
-/// Watches an object until a question about it is answered. Nothing is returned if it is not in time.
+/// Watches an object until `answer` returns a value; None on timeout.
 async fn until<K, T>(
     api: &Api<K>,
     name: &str,
@@ -514,7 +514,7 @@ where
                         return Ok(Some(answer));
                     }
                 }
-                // What is refused stays so; anything else is tried again.
+                // A rejected list is final; anything else is retried.
                 Err(watcher::Error::InitialListFailed(error)) if is_refusal(&error) => {
                     return Err(Error::kube(name)(error));
                 }
@@ -530,7 +530,7 @@ fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403))
 }
 
-/// The plan that ran last, if none is scheduled.
+/// Returns the plan that ran last, if none is scheduled.
 fn ended(instance: &Instance) -> Option<&PlanStatus> {
     if admission::is_undecided(instance) {
         return None;
@@ -541,7 +541,7 @@ fn ended(instance: &Instance) -> Option<&PlanStatus> {
     (is_over && last.status.is_terminal()).then_some(last)
 }
 
-/// The instance after a change, decided about as a webhook would: nothing that is denied is sent.
+/// Returns the instance after a change, admitted as a webhook would: a denied change is not sent.
 pub(crate) fn check(
     live: &Instance,
     old: &OperatorVersion,
@@ -583,7 +583,7 @@ async fn check_kubernetes(client: &Client, package: &Package) -> Result<()> {
     Ok(())
 }
 
-/// Whether one version comes after another: by numbers, and a pre-release before its release.
+/// Whether one version is newer than another: by numbers, with pre-releases before their release.
 fn is_newer(one: &str, other: &str) -> bool {
     fn parts(version: &str) -> (Vec<u64>, bool, &str) {
         let version = version.split('+').next().unwrap_or_default();

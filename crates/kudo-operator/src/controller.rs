@@ -1,4 +1,4 @@
-//! The controller of instances: carries out their plans, and says when they are ready.
+//! The controller of instances: executes their plans, and reports their readiness.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,18 +27,18 @@ use crate::execute::Executor;
 use crate::files::{ExecFiles, PodFiles};
 use crate::inventory::{Entry, note, prune};
 use crate::readiness::{readiness, set_plan_condition};
-use crate::repair::{Known, repair};
+use crate::repair::{UndriftedInstances, repair};
 
-/// A failed reconcile is tried again after a second, and then less and less often.
+/// Backoff of failed reconciles: first and maximum delay.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-/// The operator with everything at its default, without a webhook.
+/// Creates the operator with default settings, without a webhook.
 pub fn operator() -> Operator {
     KudoOperator::new().operator()
 }
 
-/// The operator of instances, described.
+/// Configures the operator of instances.
 #[derive(Clone)]
 #[must_use]
 pub struct KudoOperator {
@@ -59,27 +59,28 @@ impl Default for KudoOperator {
 }
 
 impl KudoOperator {
-    /// Everything at its default.
+    /// Creates the default configuration.
     pub fn new() -> Self {
         Self { files: Arc::new(ExecFiles), webhook: None }
     }
 
-    /// How files of Pipe tasks are read. Default: by executing `cat` in the pod.
+    /// Sets how files of Pipe tasks are read. Default: by executing `cat` in the pod.
     pub fn files(mut self, files: impl PodFiles) -> Self {
         self.files = Arc::new(files);
         self
     }
 
-    /// Serves the admission webhook. Default: it is not served.
+    /// Serves the admission webhook. Default: not served.
     pub fn webhook(mut self, admission: Admission) -> Self {
         self.webhook = Some(admission);
         self
     }
 
-    /// The operator.
+    /// Builds the operator.
     pub fn operator(self) -> Operator {
         let Self { files, webhook } = self;
-        let reconciler = Arc::new(Reconciler { files, kinds: OnceCell::new(), known: Known::default() });
+        let reconciler =
+            Arc::new(Reconciler { files, kinds: OnceCell::new(), known: UndriftedInstances::default() });
         let cleaner = Arc::clone(&reconciler);
         let controller = Controller::of_existing::<Instance>(move |instance: Arc<Instance>, context| {
             let reconciler = Arc::clone(&reconciler);
@@ -110,7 +111,7 @@ impl KudoOperator {
     }
 }
 
-/// The instances whose KudoOperator tasks made another one.
+/// Maps a child to the instances with the KudoOperator tasks that created it.
 fn parents(child: &Instance) -> Vec<Key> {
     let owners = child.owner_references().iter().filter(|owner| owner.kind == "Instance");
     owners.map(|owner| Key::new(child.metadata.namespace.as_deref(), &owner.name)).collect()
@@ -119,18 +120,18 @@ fn parents(child: &Instance) -> Vec<Key> {
 struct Reconciler {
     files: Arc<dyn PodFiles>,
     kinds: OnceCell<Kinds>,
-    known: Known,
+    known: UndriftedInstances,
 }
 
 impl Reconciler {
     async fn reconcile(&self, seen: &Instance, context: &Context) -> steersman::Result<Action> {
         let api: Api<Instance> = Api::namespaced(context.client(), context.namespace());
-        // A plan goes by what is stored, not by what a cache has: a run that has ended must not go on.
+        // Reads from the API server, as the cache may be stale: a run that has ended must not continue.
         let Some(mut instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
         let Some(version) = operator_version(&instance, context).await? else {
             return Err(steersman::Error::other(missing_version(&instance, context)));
         };
-        // Where no webhook has scheduled the first plan, it is done here.
+        // Without a webhook, the first plan is scheduled here.
         if instance.spec.plan_execution.plan_name.is_empty() && instance.status.last_plan().is_none() {
             if let Err(error) = admission::create(&mut instance, &version, uid) {
                 context.warn(reason::INVALID_INSTANCE, error.to_string());
@@ -140,7 +141,7 @@ impl Reconciler {
             context.observe(&instance)?;
         }
         let instance = decide(instance, &version, &api, context).await?;
-        // A change that is denied leaves the instance with the version that it had.
+        // After a denied update, the instance keeps its previous version.
         let version = if version.name() == instance.spec.operator_version.name {
             version
         } else {
@@ -153,8 +154,8 @@ impl Reconciler {
         self.run_plan(instance, &version, &api, context).await
     }
 
-    /// Carries out the `cleanup` plan of an instance that is being deleted: admission cannot schedule it. A plan that failed keeps
-    /// the instance, as in KUDO: nothing is left behind unseen.
+    /// Executes the `cleanup` plan of an instance that is being deleted: admission cannot schedule it. A failed plan keeps the
+    /// instance, as in KUDO, so that nothing is left behind unnoticed.
     async fn clean_up(&self, seen: &Instance, context: &Context) -> steersman::Result<Action> {
         let api: Api<Instance> = Api::namespaced(context.client(), context.namespace());
         let Some(mut instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
@@ -181,7 +182,7 @@ impl Reconciler {
         let Some(instance) = api.get_opt(seen.name()).await? else { return Ok(Action::await_change()) };
         match instance.status.plan_status.get("cleanup").map(|plan| plan.status) {
             Some(ExecutionStatus::Complete) => Ok(Action::await_change()),
-            // Who gives up the cleanup gives up what it would have cleaned.
+            // Aborting the cleanup forgoes what it would have cleaned up.
             Some(ExecutionStatus::FatalError) if is_aborted(&instance, "cleanup") => {
                 Ok(Action::await_change())
             }
@@ -196,7 +197,7 @@ impl Reconciler {
         self.kinds.get_or_init(|| async { Kinds::new(context.client()) }).await
     }
 
-    /// Looks after an instance without a plan: brings back what was changed, and says whether it is ready.
+    /// Maintains an instance without a scheduled plan: repairs drift, and updates readiness.
     async fn keep(
         &self,
         instance: Instance,
@@ -264,7 +265,7 @@ impl Reconciler {
                     plan::give_up(&mut status, ABORTED);
                     context.warn(
                         reason::PLAN_ABORTED,
-                        format!("Execution of plan {} was given up", run.plan_name),
+                        format!("Execution of plan {} was aborted", run.plan_name),
                     );
                     status
                 } else {
@@ -278,7 +279,7 @@ impl Reconciler {
                 if let Some(exceeded) =
                     plan::deadline(plan, &status, &now).filter(|deadline| deadline.left.is_zero())
                 {
-                    let message = format!("{} has taken longer than {:?}", exceeded.what, exceeded.limit);
+                    let message = format!("{} exceeded its timeout of {:?}", exceeded.what, exceeded.limit);
                     context.warn(reason::PLAN_TIMEOUT, message.as_str());
                     plan::give_up(&mut status, &message);
                 }
@@ -318,11 +319,11 @@ impl Reconciler {
             });
         }
         let updated = status.last_updated_timestamp.as_ref().map(|time| time.0);
-        // The status first: if this ends in between, the next reconcile finds a run that has ended, and takes it off.
+        // Status first: after a crash in between, the next reconcile finds a run that has ended, and unschedules it.
         if instance.status != before {
             let mut written = api.replace_status(instance.name(), &post(), &instance).await?;
             context.observe(&written)?;
-            // The spec stays the one that was admitted.
+            // Keep the spec that was admitted.
             written.spec = instance.spec;
             instance = written;
         }
@@ -332,7 +333,7 @@ impl Reconciler {
             context.event(reason::PLAN_FINISHED, message);
         }
         if status.status.is_terminal() {
-            // What the plan made is looked after from now on.
+            // From now on the plan's objects are maintained.
             if !is_deleting {
                 context.requeue();
             }
@@ -342,8 +343,8 @@ impl Reconciler {
             context.requeue();
             return Ok(Action::await_change());
         }
-        // Not every kind is watched: KUDO's delay, a second more for each minute without a change. Where a change is told, none is
-        // needed, and the longest is there for what was overlooked.
+        // Not every kind is watched, so such plans are polled with KUDO's delay: a second more for each minute without a change.
+        // Where watches report changes, the maximum delay is a resync for missed events.
         let idle = updated.map_or(0, |then| context.now().as_second() - then.as_second());
         let seconds = (idle.max(0) / 60).min(59) + 1;
         let delay = if is_polled { Duration::from_secs(seconds.unsigned_abs()) } else { LAST_RETRY };
@@ -352,8 +353,8 @@ impl Reconciler {
         Ok(Action::requeue(limit.map_or(delay, |limit| delay.min(limit.left))))
     }
 
-    /// Runs the tasks that are due, until none is or a step is complete: that is stored before the next one begins, so that
-    /// no step is run again after one that undid it.
+    /// Runs the due tasks, until there are none or a step is complete. That is stored before the next step begins, so that no
+    /// step is repeated after one that undid it.
     async fn pass(
         &self,
         instance: &Instance,
@@ -433,9 +434,9 @@ impl Reconciler {
         Ok(status)
     }
 
-    /// Says in the spec how far the run is. One that has ended is taken off: by the webhook, or here if there is none.
+    /// Writes the run's status into the spec. A run that has ended is unscheduled: by the webhook, or here if there is none.
     ///
-    /// Nothing else of the spec is written: it may hold a change that is not decided about yet.
+    /// No other field of the spec is written: it may contain an update that is not admitted yet.
     async fn take_off(
         &self,
         instance: Instance,
@@ -473,20 +474,20 @@ impl Reconciler {
     }
 }
 
-/// What a pass over a plan did beside its statuses.
+/// The results of a pass over a plan, besides its statuses.
 #[derive(Default)]
 struct Pass {
     ledger: Vec<Entry>,
     /// Whether a step is complete and others are due.
     goes_on: bool,
-    /// Whether a task waits for something that no watch tells of.
+    /// Whether a task waits for something that is not watched.
     is_polled: bool,
 }
 
-/// The message of a plan that was given up.
-const ABORTED: &str = "given up by plan abort";
+/// The message of an aborted plan.
+const ABORTED: &str = "aborted by `plan abort`";
 
-/// The status of a new run: of one that goes on with a failed one, or of one that begins.
+/// Returns the status of a new run, which may resume a failed one.
 fn begin(instance: &Instance, plan: &steersman_kudo::Plan, run: &PlanExecution) -> PlanStatus {
     let failed = instance.status.plan_status.get(&run.plan_name);
     let failed = failed.filter(|failed| {
@@ -504,9 +505,9 @@ fn is_aborted(instance: &Instance, plan: &str) -> bool {
         .is_some_and(|status| !status.uid.is_empty() && status.uid == instance.annotation(annotation::ABORT))
 }
 
-/// Decides about a change of the spec that no webhook was asked about.
+/// Admits a change of the spec that bypassed the webhook.
 ///
-/// A change that is denied is told, and what was admitted before it goes on: the returned instance has that spec.
+/// A denied change is reported, and the previously admitted spec remains in effect: the returned instance has it.
 async fn decide(
     mut instance: Instance,
     version: &OperatorVersion,
@@ -518,7 +519,7 @@ async fn decide(
         Some(mut before) => {
             let run = &mut instance.spec.plan_execution;
             before.plan_execution.status = run.status;
-            // A run that has ended and was not taken off yet is in nothing's way.
+            // A run that has ended but is still scheduled does not block anything.
             if before.plan_execution.uid == run.uid && run.status.is_some_and(ExecutionStatus::is_terminal) {
                 before.plan_execution = PlanExecution::default();
                 *run = PlanExecution::default();
@@ -538,7 +539,7 @@ async fn decide(
                 return Ok(old);
             }
         }
-        // Made by KUDO itself: it is taken over as it is.
+        // Created by KUDO itself: adopted without admission.
         None => admission::remember(&mut instance),
     }
     let instance = api.replace(instance.name(), &post(), &instance).await?;
@@ -546,10 +547,10 @@ async fn decide(
     Ok(instance)
 }
 
-/// Tells that an instance's operator version is not there.
+/// Reports that an instance's operator version is missing.
 fn missing_version(instance: &Instance, context: &Context) -> String {
     let message = format!(
-        "OperatorVersion {}/{} of Instance {}/{} is not there",
+        "OperatorVersion {}/{} of Instance {}/{} not found",
         instance.operator_version_namespace(),
         instance.spec.operator_version.name,
         instance.namespace(),
@@ -573,7 +574,7 @@ async fn operator_version(
     if cached.is_some() {
         return Ok(cached);
     }
-    // It may be newer than the cache.
+    // It may not have reached the cache yet.
     let api: Api<OperatorVersion> = Api::namespaced(context.client(), namespace);
     Ok(api.get_opt(name).await?)
 }

@@ -1,4 +1,4 @@
-//! Tasks carried out on a cluster.
+//! Executes tasks on a cluster.
 
 use std::sync::Arc;
 
@@ -21,30 +21,30 @@ use crate::error::{Error, Result};
 use crate::files::{FileError, PodFiles};
 use crate::inventory::Entry;
 
-/// Carries out the tasks of one run.
+/// Executes the tasks of one run.
 pub(crate) struct Executor<'a> {
     pub(crate) client: Client,
     pub(crate) kinds: &'a Kinds,
     pub(crate) files: &'a Arc<dyn PodFiles>,
     pub(crate) run: Run<'a>,
     pub(crate) owner: OwnerReference,
-    /// The name of the operator version's object.
+    /// The name of the OperatorVersion object.
     pub(crate) operator_version: String,
-    /// Whether the run has values of parameters that no other run has.
+    /// Whether the run has parameter values that apply to this run only.
     pub(crate) has_own_parameters: bool,
-    /// What people should know and no failure is: an adopted object, a removed API version.
+    /// Events that are not failures: an adopted object, a removed API version.
     pub(crate) notes: Vec<(&'static str, String)>,
-    /// What tasks applied and deleted, in their order.
+    /// The objects that tasks applied and deleted, in order.
     pub(crate) ledger: Vec<Entry>,
-    /// Whether a task waits for something that no watch tells of.
+    /// Whether a task waits for something that is not watched.
     pub(crate) is_polled: bool,
-    /// Whether nothing may be written: the client is an overlay.
+    /// Whether this is a dry run: the client is an overlay.
     pub(crate) is_dry: bool,
-    /// What Helm tasks would do, each with what hides the secrets of the release.
+    /// The changes that Helm tasks would make, each with the redactor of the release's secrets.
     pub(crate) previewed: Vec<(ObjectChange, Arc<Redactor>)>,
 }
 
-/// Whether the controller hears of changes of an object of a plan.
+/// Whether the controller watches the objects of a kind that a plan applies.
 fn is_watched(kind: &Kind) -> bool {
     let resource = &kind.resource;
     kind.namespaced
@@ -57,28 +57,28 @@ fn is_watched(kind: &Kind) -> bool {
         )
 }
 
-/// A task that failed: for good, or not.
-pub(crate) enum Trouble {
+/// The failure of a task: permanent or transient.
+pub(crate) enum ReconcileError {
     Fatal(Failure),
     Transient(Error),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for ReconcileError {
     fn from(failure: Failure) -> Self {
         Self::Fatal(failure)
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for ReconcileError {
     fn from(error: Error) -> Self {
         Self::Transient(error)
     }
 }
 
-pub(crate) type Attempt = std::result::Result<Outcome, Trouble>;
+pub(crate) type Attempt = std::result::Result<Outcome, ReconcileError>;
 
 impl Executor<'_> {
-    /// Runs a task, once.
+    /// Runs a task once.
     pub(crate) async fn execute(&mut self, place: &TaskRef) -> Outcome {
         let run = self.run.clone();
         let at = Place { run: &run, phase: &place.phase, step: &place.step, task: &place.task };
@@ -90,11 +90,11 @@ impl Executor<'_> {
         };
         match attempt {
             Ok(outcome) => outcome,
-            Err(Trouble::Fatal(Failure { reason, message })) => {
+            Err(ReconcileError::Fatal(Failure { reason, message })) => {
                 let message = format!("Error during execution: fatal error: {}", at.describe(&message));
                 Outcome::Fatal { reason, message }
             }
-            Err(Trouble::Transient(error)) => {
+            Err(ReconcileError::Transient(error)) => {
                 self.is_polled = true;
                 Outcome::Transient(format!(
                     "A transient error when executing task {}.{}.{}.{}. Will retry. {error}",
@@ -138,7 +138,7 @@ impl Executor<'_> {
             if applied.outcome == apply::Outcome::Adopted {
                 self.notes.push((
                     reason::ADOPTED,
-                    format!("{} was there already, and is now kept by this instance", target.title()),
+                    format!("{} already existed, and has been adopted by this instance", target.title()),
                 ));
             }
             let check = HealthCheck::of(&task.spec.health, &applied.object);
@@ -161,12 +161,12 @@ impl Executor<'_> {
         Ok(waiting.map_or(Outcome::Done, Outcome::Waiting))
     }
 
-    /// What a task applies, in its order.
+    /// Returns the objects that a task applies, in order.
     pub(crate) async fn targets(
         &mut self,
         at: &Place<'_>,
         resources: &[String],
-    ) -> std::result::Result<Vec<Target>, Trouble> {
+    ) -> std::result::Result<Vec<Target>, ReconcileError> {
         let rendered = Self::render(at, resources)?;
         let mut targets = Vec::new();
         for one in &rendered {
@@ -181,13 +181,13 @@ impl Executor<'_> {
         Ok(targets)
     }
 
-    /// An object with its labels, annotations, namespace and owner.
+    /// Completes an object with labels, annotations, namespace and owner reference.
     async fn target(
         &self,
         at: &Place<'_>,
         file: &str,
         mut object: Value,
-    ) -> std::result::Result<Target, Trouble> {
+    ) -> std::result::Result<Target, ReconcileError> {
         let Some(kind) = self.kind(&object).await? else {
             let message = format!(
                 "templates/{file}: the cluster has no kind {} {}: install its definition in an earlier step",
@@ -205,7 +205,8 @@ impl Executor<'_> {
         Ok(self.kinds.find_opt(text(object, "apiVersion"), text(object, "kind")).await?)
     }
 
-    /// Puts the hash of what they mount onto the pod templates, so that pods restart when it changes.
+    /// Annotates pod templates with the hash of what they mount, so that pods restart when it
+    /// changes.
     pub(crate) async fn hash_dependencies(&self, targets: &mut [Target]) -> Result<()> {
         let contents: Vec<Value> = targets.iter().map(|target| target.content.clone()).collect();
         for target in targets.iter_mut() {
@@ -231,7 +232,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// A ConfigMap or Secret as it was applied last, else as it is.
+    /// Returns a ConfigMap or Secret as last applied, or else the live object.
     async fn live_dependency(&self, kind: &str, name: &str) -> Result<Option<Value>> {
         let content = json!({
             "apiVersion": "v1", "kind": kind, "metadata": { "name": name, "namespace": self.run.namespace },
@@ -249,7 +250,7 @@ impl Executor<'_> {
         for one in Self::render(at, resources)? {
             one.name()?;
             let Rendered { object, .. } = one;
-            // Of a kind that the cluster does not have there is nothing to delete.
+            // Objects of a kind that the cluster does not have need not be deleted.
             let Some(kind) = self.kind(&object).await? else { continue };
             let mut target = Target { kind, content: object };
             if target.kind.namespaced {
@@ -267,11 +268,12 @@ impl Executor<'_> {
     async fn pipe(&self, at: &Place<'_>, task: &Task) -> Attempt {
         let rendered = Self::render(at, std::slice::from_ref(&task.spec.pod))?;
         let [Rendered { file, object, .. }] = rendered.as_slice() else {
-            let message = format!("templates/{}: one pod is wanted", task.spec.pod);
+            let message = format!("templates/{}: expected one Pod", task.spec.pod);
             return Err(Failure::new(reason::RESOURCE_UNMARSHAL, message).into());
         };
         let pod = self.target(at, file, pipe::pod(at, object.clone(), &task.spec.pipe)?).await?;
-        // What this run has kept already is not made anew: a password would be another one.
+        // Artifacts that this run has already stored are not created again: a generated password
+        // would differ.
         if self.has_artifacts(at, task).await? {
             return self.remove_pod(&pod).await;
         }
@@ -284,8 +286,8 @@ impl Executor<'_> {
             let path = pipe::path(spec);
             let read = self.files.read(self.client.clone(), at.run.namespace, pod.name(), path).await;
             let content = read.map_err(|error| match error {
-                FileError::Failed(why) => Trouble::Fatal(Failure::new(reason::PIPE_TASK, why)),
-                FileError::Unreachable(why) => Trouble::Transient(Error::Refused(why)),
+                FileError::Failed(why) => ReconcileError::Fatal(Failure::new(reason::PIPE_TASK, why)),
+                FileError::Unreachable(why) => ReconcileError::Transient(Error::Refused(why)),
             })?;
             let artifact = pipe::artifact(at, spec, &content)?;
             artifacts.push(self.target(at, path, artifact).await?);
@@ -297,12 +299,12 @@ impl Executor<'_> {
     }
 
     async fn remove_pod(&self, pod: &Target) -> Attempt {
-        // What it made is kept: the plan need not wait until the pod is gone.
+        // Its artifacts are stored: the plan need not wait until the pod is gone.
         pod.delete(&self.client).await?;
         Ok(Outcome::Done)
     }
 
-    /// Whether everything that the task keeps is there, made by this run.
+    /// Whether all artifacts of the task exist, stored by this run.
     async fn has_artifacts(&self, at: &Place<'_>, task: &Task) -> Result<bool> {
         for spec in &task.spec.pipe {
             let content = json!({
@@ -321,7 +323,7 @@ impl Executor<'_> {
         Ok(true)
     }
 
-    /// Creates or changes the instance of another operator, and waits for its plan.
+    /// Creates or updates the child instance of another operator, and waits for its plan.
     async fn child(&self, at: &Place<'_>, task: &Task) -> Attempt {
         let spec = &task.spec;
         let run = at.run;

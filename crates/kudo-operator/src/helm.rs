@@ -1,4 +1,4 @@
-//! Helm tasks: a chart of the package as a release of the instance.
+//! Helm tasks: install a chart of the package as a release of the instance.
 
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use steersman_release::{
 };
 
 use crate::error::Error;
-use crate::execute::{Attempt, Executor, Trouble};
+use crate::execute::{Attempt, Executor, ReconcileError};
 use crate::inventory::is_of_another;
 
 impl Executor<'_> {
-    /// Installs or upgrades the release, and waits for its objects. A release that is as the chart renders it stays as it is.
+    /// Installs or upgrades the release, and waits for its objects. A release that matches the rendered chart is left
+    /// unchanged.
     pub(crate) async fn release(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
         let spec = &task.spec;
         let name = match spec.release_name.as_str() {
@@ -27,7 +28,7 @@ impl Executor<'_> {
         };
         let failed = |why: String| Failure::new(reason::TASK_RENDERING, why);
         let files = at.run.version.charts.get(&spec.chart);
-        let files = files.ok_or_else(|| failed(format!("the package has no charts/{}", spec.chart)))?;
+        let files = files.ok_or_else(|| failed(format!("charts/{} not found in the package", spec.chart)))?;
         let chart = chart(files).map_err(|error| failed(format!("charts/{}: {error}", spec.chart)))?;
         let values = self.values(at, task)?;
         let releases = self.releases(at);
@@ -38,7 +39,7 @@ impl Executor<'_> {
             Ok(release) => release,
             Err(error) => return Err(told(&name, error)),
         };
-        // Not every kind of a chart is watched.
+        // A chart may have kinds that are not watched.
         self.is_polled = true;
         self.release_health(&release).await
     }
@@ -55,7 +56,7 @@ impl Executor<'_> {
         Ok(values)
     }
 
-    /// Releases whose records and objects belong to the instance.
+    /// Returns the client of releases, with records and objects owned by the instance.
     fn releases(&self, at: &Place<'_>) -> Releases {
         let owner = json!(self.owner);
         let namespace = at.run.namespace.to_owned();
@@ -66,9 +67,9 @@ impl Executor<'_> {
         ];
         let uid = self.owner.uid.clone();
         Releases::with_kinds(self.client.clone(), at.run.namespace, self.kinds.clone())
-            // The leader alone carries out plans.
+            // Safe, as only the leader executes plans.
             .recover(Recover::Always)
-            // Records lie where people with fewer rights write: they serve to find objects, and nothing else.
+            // Users with fewer permissions may write release records: they are only used to find objects.
             .verified_by(None, uid.clone())
             .foreign_if(move |live| is_of_another(live, &uid))
             .owned_by(vec![self.owner.clone()])
@@ -99,21 +100,21 @@ impl Executor<'_> {
         let current = releases.get(name, Some(deployed.version)).await?;
         let candidate = releases.candidate(&current, chart, values, &options).await?;
         let is_last = revisions.last() == Some(deployed);
-        // A list that makes no sense is not what is desired.
+        // A manifest that does not parse is treated as different.
         if is_last && !candidate.objects_differ(&current).unwrap_or(true) {
             return Ok(candidate);
         }
         releases.upgrade(name, chart, values, &options).await
     }
 
-    /// Whether the objects of a release are ready.
+    /// Checks whether the objects of a release are ready.
     async fn release_health(&self, release: &Release) -> Attempt {
         let objects = parse(&release.manifest, &release.namespace, self.kinds).await.map_err(Error::from)?;
         for object in objects {
             let title = object.id.to_string();
             let live = object.api(&self.client).get_opt(&object.id.name).await;
             let Some(live) = live.map_err(Error::kube(title.clone()))? else {
-                return Ok(Outcome::Waiting(format!("{title} is not there yet")));
+                return Ok(Outcome::Waiting(format!("{title} does not exist yet")));
             };
             let mut live = json!(live);
             live["apiVersion"] = object.kind.resource.api_version.as_str().into();
@@ -144,23 +145,23 @@ impl Executor<'_> {
     }
 }
 
-/// A release that failed, without its secrets. What the cluster could not be asked is asked again.
-fn told(name: &str, error: ReleaseError) -> Trouble {
+/// Converts the error of a release, without its secrets. Failed requests are retried.
+fn told(name: &str, error: ReleaseError) -> ReconcileError {
     match error {
         ReleaseError::Failed { message, release, source } => {
             let message = format!("release {name}: {}", Redactor::new(&release).redact(&message));
             match *source {
                 ReleaseError::Kube { .. } | ReleaseError::Object { .. } => {
-                    Trouble::Transient(Error::Refused(message))
+                    ReconcileError::Transient(Error::Refused(message))
                 }
-                _ => Trouble::Fatal(Failure::new(reason::HELM_TASK, message)),
+                _ => ReconcileError::Fatal(Failure::new(reason::HELM_TASK, message)),
             }
         }
         error @ (ReleaseError::Kube { .. }
         | ReleaseError::Object { .. }
         | ReleaseError::InProgress { .. }) => {
-            Trouble::Transient(Error::Refused(format!("release {name}: {error}")))
+            ReconcileError::Transient(Error::Refused(format!("release {name}: {error}")))
         }
-        error => Trouble::Fatal(Failure::new(reason::HELM_TASK, format!("release {name}: {error}"))),
+        error => ReconcileError::Fatal(Failure::new(reason::HELM_TASK, format!("release {name}: {error}"))),
     }
 }

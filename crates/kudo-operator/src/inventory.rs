@@ -1,7 +1,7 @@
-//! What plans applied: noted down in the status of an instance, pruned when a new version no longer has it.
+//! The inventory of applied objects in an instance's status. Objects that a new version drops are pruned.
 //!
-//! The inventory is a claim: every user who may write the status of an instance may write it. What is deleted by it carries the ownership of
-//! the instance, as only plans give it, and is in the namespace of the instance.
+//! The inventory is not trusted: everyone who may write an instance's status may write it. So an object is only deleted by it if
+//! it has the instance's ownership, as only plans set it, and is in the instance's namespace.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +21,10 @@ use crate::apply::Target;
 use crate::error::{Error, Result};
 use crate::execute::Executor;
 
-/// The plans that make an instance what it is. What others apply is their own affair.
+/// The plans that define an instance's desired state. Objects of other plans are not maintained.
 const LIFECYCLE: [&str; 3] = ["deploy", "update", "upgrade"];
 
-/// Something that a task did.
+/// An action of a task.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Applied(AppliedResource),
@@ -42,7 +42,7 @@ impl Entry {
     }
 }
 
-/// Notes down what the tasks of a pass did.
+/// Records the actions of a pass.
 pub(crate) fn note(status: &mut InstanceStatus, ledger: Vec<Entry>) {
     for entry in ledger {
         match entry {
@@ -53,7 +53,7 @@ pub(crate) fn note(status: &mut InstanceStatus, ledger: Vec<Entry>) {
 }
 
 impl Executor<'_> {
-    /// An applied object in the inventory. Objects of the whole cluster have no owner, and are not in it.
+    /// Returns the inventory entry of an applied object. Cluster-scoped objects have no owner, and are not recorded.
     pub(crate) fn entry(&self, at: &Place<'_>, target: &Target) -> Option<AppliedResource> {
         let resource = &target.kind.resource;
         target.kind.namespaced.then(|| AppliedResource {
@@ -72,24 +72,24 @@ impl Executor<'_> {
     }
 }
 
-/// The digest of an object before the hash of what it mounts is put onto it.
+/// Computes the digest of an object, before the dependencies' hash is added to it.
 pub(crate) fn digest(content: &Value) -> String {
     let digest = Sha256::digest(content.to_string().as_bytes());
     digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether an object says that it is left alone.
+/// Whether an object is annotated as unmanaged.
 pub(crate) fn is_unmanaged(live: &Value) -> bool {
     live["metadata"]["annotations"][annotation::UNMANAGED] == "true"
 }
 
-/// Whether an object has another controller than that of a UID.
+/// Whether an object's controller is an owner other than `uid`.
 pub(crate) fn is_of_another(live: &Value, uid: &str) -> bool {
     let mut owners = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     owners.any(|owner| owner["controller"] == true && owner["uid"] != uid)
 }
 
-/// Whether a plan of this very instance applied an object.
+/// Whether an object was applied by a plan of exactly this instance.
 pub(crate) fn is_owned(live: &Value, instance: &Instance) -> bool {
     let labels = &live["metadata"]["labels"];
     let uid = instance.metadata.uid.as_deref().unwrap_or_default();
@@ -100,18 +100,19 @@ pub(crate) fn is_owned(live: &Value, instance: &Instance) -> bool {
         && owners.any(|owner| owner["uid"] == uid && owner["controller"] == true)
 }
 
-/// What became of the objects that a version no longer has.
+/// The result of pruning.
 #[derive(Debug, Default)]
 pub(crate) struct Pruned {
-    /// Reason and note of an event each.
+    /// Reason and message of each event.
     pub(crate) events: Vec<(&'static str, String)>,
-    /// Why something is left for the end of the next plan.
+    /// Why something is left to the end of the next plan.
     pub(crate) warnings: Vec<(&'static str, String)>,
 }
 
-/// Deletes what an older version rendered and this one does not anywhere, and takes it out of the inventory.
+/// Prunes the inventory: deletes objects that an older version rendered and no plan of this one does.
 ///
-/// Claims on volumes stay, as they hold data, and so does what was made with parameters of one run, or by plans such as a backup.
+/// PersistentVolumeClaims are kept, as they hold data, and so are objects from a run with its own parameters, or from plans such
+/// as a backup.
 pub(crate) async fn prune(
     instance: &mut Instance,
     version: &OperatorVersion,
@@ -131,8 +132,7 @@ pub(crate) async fn prune(
     let rendered = match rendered(instance, version) {
         Ok(rendered) => rendered,
         Err(Failure { message, .. }) => {
-            let why =
-                format!("nothing is pruned, as not every plan of {} renders: {message}", version.name());
+            let why = format!("pruning skipped: not every plan of {} renders: {message}", version.name());
             pruned.warnings.push((reason::PRUNE_FAILED, why));
             return pruned;
         }
@@ -151,7 +151,9 @@ pub(crate) async fn prune(
             Ok(said) => {
                 instance.status.note_deleted(&one.api_version, &one.kind, &one.name);
                 pruned.events.extend(
-                    said.map(|said| (reason::PRUNED, format!("{said}: {} does not have it", version.name()))),
+                    said.map(|said| {
+                        (reason::PRUNED, format!("{said}: it is not part of {}", version.name()))
+                    }),
                 );
             }
             Err(error) => pruned.warnings.push((reason::PRUNE_FAILED, error.to_string())),
@@ -160,7 +162,7 @@ pub(crate) async fn prune(
     pruned
 }
 
-/// Deletes an object if the instance owns it. What was done, if anything was.
+/// Deletes an object if the instance owns it. Returns the event, if there is one.
 async fn prune_one(
     one: &AppliedResource,
     instance: &Instance,
@@ -177,12 +179,12 @@ async fn prune_one(
     let target = Target { kind, content };
     let Some(live) = target.live(client).await? else { return Ok(None) };
     if !is_owned(&live, instance) {
-        return Ok(Some(format!("{} is kept, as this instance does not own it", target.title())));
+        return Ok(Some(format!("{} is kept: it is not owned by this instance", target.title())));
     }
     if is_unmanaged(&live) {
-        return Ok(Some(format!("{} is kept, as it says so", target.title())));
+        return Ok(Some(format!("{} is kept: it is annotated as unmanaged", target.title())));
     }
-    // What was changed since it was looked at may belong to another by now.
+    // Preconditions: an object changed since it was read may have a different owner.
     let text = |field: &str| live["metadata"][field].as_str().map(str::to_owned);
     let params = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
@@ -196,7 +198,7 @@ async fn prune_one(
     }
 }
 
-/// Group, kind and name of everything that the tasks of any plan render.
+/// Returns group, kind and name of everything that the tasks of any plan render.
 fn rendered(
     instance: &Instance,
     version: &OperatorVersion,

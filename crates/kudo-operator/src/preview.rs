@@ -1,4 +1,4 @@
-//! What a plan would do, step by step, without doing it.
+//! Previews a plan, step by step, without executing it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::files::{PodFiles, SimulatedFiles};
 use crate::inventory::{note, prune};
 use crate::overlay::{Overlay, Written};
 
-/// What a plan would do.
+/// The preview of a plan.
 #[derive(Clone, Debug)]
 pub struct Preview {
     /// The instance.
@@ -29,36 +29,36 @@ pub struct Preview {
     pub plan: String,
     /// Its steps, in the order in which they would run.
     pub steps: Vec<StepPreview>,
-    /// What would be pruned once it is complete.
+    /// The objects that would be pruned once it is complete.
     pub pruned: Vec<ObjectPreview>,
-    /// Why it would fail.
+    /// The reason why it would fail.
     pub failure: Option<String>,
 }
 
-/// What a step would do.
+/// The preview of a step.
 #[derive(Clone, Debug)]
 pub struct StepPreview {
     /// Its phase.
     pub phase: String,
     /// Its name.
     pub step: String,
-    /// What would become of objects, in the order of writes. Those that stay the same are not among them.
+    /// The objects that would change, in the order of writes. Unchanged objects are left out.
     pub objects: Vec<ObjectPreview>,
 }
 
-/// What would become of an object.
+/// The preview of an object.
 #[derive(Clone, Debug)]
 pub struct ObjectPreview {
-    /// As in `Deployment shop/web`.
+    /// A title such as `Deployment shop/web`.
     pub title: String,
-    /// What would become of it.
+    /// The change.
     pub change: PreviewedChange,
 }
 
-/// What would become of an object. Values of Secrets are not in it.
+/// The change of an object, without the values of Secrets.
 #[derive(Clone, Debug)]
 pub enum PreviewedChange {
-    /// It would be created. As YAML; empty for objects of charts.
+    /// It would be created. The object as YAML; empty for objects of charts.
     Created(String),
     /// These fields would change.
     Changed(Vec<FieldChange>),
@@ -79,7 +79,7 @@ impl fmt::Display for Preview {
             objects.iter().try_for_each(|object| object.fmt(f))?;
         }
         if !self.pruned.is_empty() {
-            writeln!(f, "after the plan, as this version does not have it any more")?;
+            writeln!(f, "after the plan, since this version no longer has it")?;
             self.pruned.iter().try_for_each(|object| object.fmt(f))?;
         }
         if let Some(failure) = &self.failure {
@@ -106,42 +106,42 @@ impl fmt::Display for ObjectPreview {
 }
 
 impl Kudo {
-    /// What [`Kudo::install`] would do.
+    /// Previews [`Kudo::install`].
     ///
     /// # Errors
-    /// Fails if the instance is there already, or would be denied.
+    /// Fails if the instance already exists, or would be denied.
     pub async fn preview_install(
         &self,
         packages: &[Package],
         instance: Option<&str>,
         values: BTreeMap<String, String>,
     ) -> Result<Preview> {
-        let package = packages.first().ok_or_else(|| Error::Refused("there is no package".into()))?;
+        let package = packages.first().ok_or_else(|| Error::Refused("no package given".into()))?;
         let (mut instance, version) = self.new_instance(package, instance, values).await?;
         steersman_kudo::admission::create(&mut instance, &version, String::new)?;
         self.preview(instance, &version).await
     }
 
-    /// What [`Kudo::upgrade`] would do.
+    /// Previews [`Kudo::upgrade`].
     ///
     /// # Errors
-    /// As that.
+    /// The same as those of the previewed call.
     pub async fn preview_upgrade(
         &self,
         packages: &[Package],
         instance: &str,
         values: BTreeMap<String, String>,
     ) -> Result<Preview> {
-        let package = packages.first().ok_or_else(|| Error::Refused("there is no package".into()))?;
+        let package = packages.first().ok_or_else(|| Error::Refused("no package given".into()))?;
         let (changed, version) = self.upgraded(package, instance, &values).await?;
         check_required(&version, &changed)?;
         self.preview(changed, &version).await
     }
 
-    /// What [`Kudo::update`] would do.
+    /// Previews [`Kudo::update`].
     ///
     /// # Errors
-    /// As that.
+    /// The same as those of the previewed call.
     pub async fn preview_update(&self, instance: &str, values: BTreeMap<String, String>) -> Result<Preview> {
         let live = self.instance(instance).await?;
         let version = self.version_of(&live).await?;
@@ -149,10 +149,10 @@ impl Kudo {
         self.preview(changed, &version).await
     }
 
-    /// What [`Kudo::trigger`] would do.
+    /// Previews [`Kudo::trigger`].
     ///
     /// # Errors
-    /// As that.
+    /// The same as those of the previewed call.
     pub async fn preview_trigger(
         &self,
         instance: &str,
@@ -167,7 +167,7 @@ impl Kudo {
         self.preview(changed, &version).await
     }
 
-    /// Carries out the scheduled plan of an instance on an overlay, with everything that is applied healthy at once.
+    /// Executes an instance's scheduled plan on an overlay, where applied objects are healthy immediately.
     async fn preview(&self, mut instance: Instance, version: &OperatorVersion) -> Result<Preview> {
         let scheduled = instance.spec.plan_execution.clone();
         let name = &scheduled.plan_name;
@@ -259,7 +259,7 @@ impl Kudo {
     }
 }
 
-/// What a step did to the overlay, and what its charts would do.
+/// The writes of a step to the overlay, and the changes of its charts.
 struct Tried {
     phase: String,
     step: String,
@@ -278,7 +278,7 @@ fn owner(instance: &Instance) -> OwnerReference {
     }
 }
 
-/// Hides the values of all Secrets among the objects.
+/// Builds a redactor of the values of all Secrets among the objects.
 fn redactor<'a>(written: impl Iterator<Item = &'a Written>) -> Redactor {
     let states = written.flat_map(|one| [&one.before, &one.after]).flatten();
     let secrets = states.filter(|object| is_secret(object));
@@ -339,7 +339,7 @@ fn title(object: &Value) -> String {
     }
 }
 
-/// An object without what every run writes anew.
+/// Removes the fields that every run changes.
 fn bare(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
@@ -368,7 +368,7 @@ fn bare(object: &Value) -> Value {
 fn manifest(object: &Value, redactor: &Redactor) -> String {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
-        // The owner is the instance, which may not be there yet.
+        // The owner is the instance, which may not exist yet.
         metadata.remove("ownerReferences");
     }
     if is_secret(&object) {
@@ -377,14 +377,14 @@ fn manifest(object: &Value, redactor: &Redactor) -> String {
                 *value = HIDDEN.into();
             }
         }
-        // Indexing has made the fields that were not there.
+        // Indexing has inserted null for missing fields.
         object.as_object_mut().into_iter().for_each(|fields| fields.retain(|_, value| !value.is_null()));
     }
     let text = steersman_yaml::to_string(&object).unwrap_or_default();
     redactor.redact(&text).into_owned()
 }
 
-/// What stands for the value of a Secret.
+/// The placeholder for the value of a Secret.
 const HIDDEN: &str = "REDACTED";
 
 fn redacted(field: FieldChange, is_secret: bool, redactor: &Redactor) -> FieldChange {

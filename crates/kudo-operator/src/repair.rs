@@ -1,8 +1,8 @@
-//! Drift: objects of an idle instance that were changed or deleted by hand are brought back.
+//! Drift correction: restores objects of an idle instance that were changed or deleted manually.
 //!
-//! What an object has to be is rendered again from the package, by the task that applied it last, and never read from the object or
-//! the status: either is written by people with fewer rights than the operator. If it would be rendered otherwise by now (a
-//! parameter has changed that starts another plan, or a template draws at random), it is left for the next plan.
+//! The desired object is rendered again from the package, by the task that applied it last. It is never taken from the object or
+//! the status, which users with fewer permissions than the operator may write. If it would be rendered differently now (a
+//! parameter that triggers another plan has changed, or a template is random), it is left to the next plan.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -17,28 +17,28 @@ use steersman_release::Kinds;
 
 use crate::apply::{Outcome, Target};
 use crate::error::{Error, Result};
-use crate::execute::{Executor, Trouble};
+use crate::execute::{Executor, ReconcileError};
 use crate::files::PodFiles;
 use crate::inventory::{digest, is_of_another, is_unmanaged};
 
-/// Instances that are remembered at once. With more, all are looked at anew.
+/// The maximum number of instances remembered. Beyond it, all are checked again.
 const MAX_INSTANCES: usize = 100_000;
 
-/// Kinds that run to an end: what is gone has ended, and is not run twice.
+/// Kinds that run to completion: if one is missing, it has ended, and must not run again.
 const RUN_ONCE: [&str; 2] = ["Job", "Pod"];
 
-/// What is known to be as it should be.
+/// The instances last found without drift.
 #[derive(Default)]
-pub(crate) struct Known(Mutex<HashMap<Key, Arc<State>>>);
+pub(crate) struct UndriftedInstances(Mutex<HashMap<Key, Arc<State>>>);
 
-/// The objects of an instance when they were looked at last.
+/// The objects of an instance when they were last checked.
 struct State {
-    /// What they follow from: inventory, parameters and version.
+    /// The hash of the inputs: inventory, parameters and version.
     of: u64,
     objects: Vec<(Kind, String, u64)>,
 }
 
-impl Known {
+impl UndriftedInstances {
     fn get(&self, key: &Key) -> Option<Arc<State>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
@@ -52,11 +52,11 @@ impl Known {
     }
 }
 
-/// Brings back what was changed or deleted. Nothing is asked of the cluster if caches show no change since the last time.
+/// Repairs drift. Sends no request if the caches show no change since the last time.
 pub(crate) async fn repair(
     instance: &Instance,
     version: &OperatorVersion,
-    known: &Known,
+    known: &UndriftedInstances,
     kinds: &Kinds,
     files: &Arc<dyn PodFiles>,
     context: &Context,
@@ -75,11 +75,11 @@ pub(crate) async fn repair(
     for (place, resources) in places(instance) {
         let targets = match targets(instance, version, &place, kinds, files, context).await {
             Ok(targets) => targets,
-            Err(Trouble::Fatal(Failure { message, .. })) => {
-                tracing::debug!(instance = instance.name(), message, "objects of a task are not repaired");
+            Err(ReconcileError::Fatal(Failure { message, .. })) => {
+                tracing::debug!(instance = instance.name(), message, "cannot repair the objects of a task");
                 continue;
             }
-            Err(Trouble::Transient(error)) => return Err(steersman::Error::other(error)),
+            Err(ReconcileError::Transient(error)) => return Err(steersman::Error::other(error)),
         };
         for (target, rendered) in targets {
             let resource = &target.kind.resource;
@@ -127,12 +127,12 @@ async fn is_unchanged(state: &State, context: &Context) -> steersman::Result<boo
     Ok(true)
 }
 
-/// What a person can change in an object, as a number.
+/// Hashes the parts of an object that users can change.
 fn fingerprint(object: Option<Value>) -> u64 {
     let mut hasher = DefaultHasher::new();
     let text = object.map(|mut object| {
         if let Some(fields) = object.as_object_mut() {
-            // Caches may have no type in their objects.
+            // Objects from caches may lack their type.
             for field in ["status", "apiVersion", "kind"] {
                 fields.remove(field);
             }
@@ -148,10 +148,10 @@ fn fingerprint(object: Option<Value>) -> u64 {
     hasher.finish()
 }
 
-/// Plan, phase, step, task and run.
+/// Plan, phase, step, task and run UID.
 type TaskPlace = (String, String, String, String, String);
 
-/// The objects to keep, by the task that applied them.
+/// Groups the objects to maintain by the task that applied them.
 fn places(instance: &Instance) -> BTreeMap<TaskPlace, Vec<&AppliedResource>> {
     let mut places: BTreeMap<TaskPlace, Vec<&AppliedResource>> = BTreeMap::new();
     for one in instance.status.resources.iter().filter(|one| is_kept(one)) {
@@ -162,7 +162,7 @@ fn places(instance: &Instance) -> BTreeMap<TaskPlace, Vec<&AppliedResource>> {
     places
 }
 
-/// What a task would apply now, each with its digest.
+/// Returns what a task would apply now, each object with its digest.
 async fn targets(
     instance: &Instance,
     version: &OperatorVersion,
@@ -170,8 +170,8 @@ async fn targets(
     kinds: &Kinds,
     files: &Arc<dyn PodFiles>,
     context: &Context,
-) -> std::result::Result<Vec<(Target, String)>, Trouble> {
-    let gone = |what: &str| Failure::new("InvalidPlan", format!("its {what} is gone"));
+) -> std::result::Result<Vec<(Target, String)>, ReconcileError> {
+    let gone = |what: &str| Failure::new("InvalidPlan", format!("its {what} no longer exists"));
     let plan = version.spec.plans.get(plan_name).ok_or_else(|| gone("plan"))?;
     let task = version.spec.task(task).ok_or_else(|| gone("task"))?;
     let values = parameters::resolve(&version.spec, &instance.spec)
@@ -207,7 +207,7 @@ async fn targets(
     Ok(targets.into_iter().zip(digests).collect())
 }
 
-/// Makes an object what it should be, and tells if it was not. The object then, if it is there.
+/// Restores an object, with an event if it had drifted. Returns the resulting object, if it exists.
 async fn bring_back(target: &Target, instance: &Instance, context: &Context) -> Result<Option<Value>> {
     let uid = instance.metadata.uid.as_deref().unwrap_or_default();
     let live = target.live(&context.client()).await?;
@@ -224,10 +224,10 @@ async fn bring_back(target: &Target, instance: &Instance, context: &Context) -> 
         Outcome::Changed | Outcome::Adopted => "changed",
         Outcome::Unchanged => return Ok(Some(applied.object)),
     };
-    tracing::info!(object = target.title(), "brought back an object that was {what}");
+    tracing::info!(object = target.title(), "restored an object that was {what}");
     context.event(
         reason::DRIFT_CORRECTED,
-        format!("{} was {what} by others and is brought back", target.title()),
+        format!("{} was {what} by others and has been restored", target.title()),
     );
     let observed: DynamicObject = serde_json::from_value(applied.object.clone())
         .map_err(|error| Error::Refused(format!("{}: {error}", target.title())))?;
@@ -240,7 +240,7 @@ fn is_deleting(live: &Value) -> bool {
     live.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-/// Leaves the hash of what is mounted as it is: pods restart when a plan applies their template, and not between plans.
+/// Keeps the hash of mounted objects. Pods restart when a plan applies their template, not between plans.
 fn keep_hash(content: &mut Value, live: &Value) {
     let key = annotation::DEPENDENCIES_HASH;
     for path in POD_TEMPLATES {

@@ -1,4 +1,4 @@
-//! Whether what a task applied is as far as the plan wants it.
+//! The health of applied objects and instances, which a plan waits for.
 
 use serde_json::Value;
 use steersman_core::readiness::{Readiness, readiness};
@@ -6,10 +6,10 @@ use steersman_core::readiness::{Readiness, readiness};
 use crate::admission;
 use crate::api::{ExecutionStatus, Instance};
 
-/// How far an object is, by KUDO's rules: workloads by their rollout, jobs by their end, services by their address.
+/// Determines an object's readiness by KUDO's rules. Workloads need their rollout, jobs completion, services an address.
 ///
-/// Kinds without a rule are ready when they are there. Of a Job, all completions count, not one as in KUDO; a StatefulSet that is
-/// updated on deletion is ready by its pods.
+/// Kinds without a rule are ready once they exist. Unlike in KUDO, a Job needs all of its completions, not one; a StatefulSet
+/// with the update strategy `OnDelete` is ready by its pods.
 pub fn health(object: &Value) -> Readiness {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
@@ -18,7 +18,7 @@ pub fn health(object: &Value) -> Readiness {
         | ("batch", "Job")
         | ("", "Namespace")
         | ("apiextensions.k8s.io", "CustomResourceDefinition") => readiness(object),
-        // A pod is not ready when it has ended: what a plan waits for is that it runs.
+        // A completed pod is not ready: the plan waits for it to run.
         ("", "Pod") => match object.pointer("/status/phase").and_then(Value::as_str) {
             Some("Running") => readiness(object),
             phase => Readiness::Waiting(format!("is {}", phase.unwrap_or("new"))),
@@ -26,20 +26,20 @@ pub fn health(object: &Value) -> Readiness {
         ("", "Service") => service(object),
         ("kudo.dev", "Instance") => match serde_json::from_value(object.clone()) {
             Ok(instance) => settled(&instance),
-            Err(error) => Readiness::Waiting(format!("is no instance: {error}")),
+            Err(error) => Readiness::Waiting(format!("invalid Instance: {error}")),
         },
         _ => Readiness::Ready,
     }
 }
 
-/// Whether an instance has run its plans: no plan is scheduled or about to be, and the last one was complete.
+/// Determines whether an instance has settled. No plan is scheduled or pending, and the last one was complete.
 pub fn settled(instance: &Instance) -> Readiness {
     let plan = &instance.spec.plan_execution.plan_name;
     if !plan.is_empty() {
         return Readiness::Waiting(format!("plan {plan} is scheduled"));
     }
     if admission::is_undecided(instance) {
-        return Readiness::Waiting("its change has not been seen yet".into());
+        return Readiness::Waiting("the latest change has not been observed yet".into());
     }
     match instance.status.last_plan() {
         None => Readiness::Waiting("no plan has run yet".into()),

@@ -1,4 +1,4 @@
-//! Health in CEL: when the objects of a task are as far as its author wants them.
+//! Custom health checks in CEL, for the objects of a task.
 
 use serde_json::Value as Json;
 use steersman_cel::{Environment, Program, Type, Value};
@@ -6,13 +6,13 @@ use steersman_core::readiness::Readiness;
 
 use crate::api::HealthCheck;
 
-/// The variable of expressions.
+/// The variable available to expressions.
 const OBJECT: &str = "object";
-/// Most steps that an expression may take.
+/// The cost limit of evaluating an expression.
 const COST_LIMIT: u64 = 1_000_000;
 
 impl HealthCheck {
-    /// The check among several that an object is judged by: one of its name before one of its kind.
+    /// Returns the check that applies to an object: one with its name before one for its kind.
     #[must_use]
     pub fn of<'a>(checks: &'a [Self], object: &Json) -> Option<&'a Self> {
         let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
@@ -21,16 +21,16 @@ impl HealthCheck {
         of_kind().find(|check| check.name == name).or_else(|| of_kind().find(|check| check.name.is_empty()))
     }
 
-    /// What is wrong with the check, if anything is.
+    /// Validates the check.
     ///
     /// # Errors
-    /// Fails if an expression cannot be compiled, or is no condition.
+    /// Fails if an expression does not compile, or is not of type bool.
     pub fn verify(&self) -> Result<(), String> {
         if self.kind.is_empty() {
             return Err("health: a check has no kind".into());
         }
         if self.ready.is_empty() {
-            return Err(format!("health of {}: there is no expression `ready`", self.kind));
+            return Err(format!("health of {}: expression `ready` is required", self.kind));
         }
         compile(&self.kind, &self.ready)?;
         if !self.failed.is_empty() {
@@ -39,7 +39,8 @@ impl HealthCheck {
         Ok(())
     }
 
-    /// How far an object is. An expression that cannot be evaluated yet has it wait.
+    /// Determines an object's readiness. An expression that cannot be evaluated yet counts as
+    /// waiting.
     pub fn readiness(&self, object: &Json) -> Readiness {
         if !self.failed.is_empty() && self.holds(&self.failed, object) == Ok(true) {
             return Readiness::Failed(format!("failed by {}", self.failed));
@@ -55,7 +56,7 @@ impl HealthCheck {
         let program = compile(&self.kind, expression)?;
         match program.run([(OBJECT, value(object))], COST_LIMIT).0 {
             Ok(Value::Bool(holds)) => Ok(holds),
-            Ok(other) => Err(format!("it is a {}", other.type_name())),
+            Ok(other) => Err(format!("it evaluates to {}, expected bool", other.type_name())),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -67,7 +68,7 @@ fn compile(kind: &str, expression: &str) -> Result<Program, String> {
         .map_err(|error| format!("health of {kind}: {expression:?}: {error}"))?;
     match program.output() {
         Type::Bool | Type::Dyn => Ok(program),
-        other => Err(format!("health of {kind}: {expression:?} is no condition but a {other}")),
+        other => Err(format!("health of {kind}: {expression:?} is of type {other}, expected bool")),
     }
 }
 
@@ -108,14 +109,14 @@ mod tests {
         assert_eq!(check.readiness(&database("Ready")), Readiness::Ready);
         assert!(matches!(check.readiness(&database("Lost")), Readiness::Failed(_)));
         assert!(matches!(check.readiness(&database("New")), Readiness::Waiting(_)));
-        // A status that is not written yet says nothing.
+        // A missing status evaluates to an error, which counts as waiting.
         assert!(matches!(check.readiness(&json!({ "kind": "Database" })), Readiness::Waiting(_)));
     }
 
     #[test]
     fn a_check_that_is_no_condition_is_refused() {
         assert_eq!(check("object.ready", "has(object.status) && object.status.lost").verify(), Ok(()));
-        for (ready, words) in [("", "no expression"), ("1 +", "Syntax error"), ("'yes'", "is no condition")] {
+        for (ready, words) in [("", "is required"), ("1 +", "Syntax error"), ("'yes'", "expected bool")] {
             let error = check(ready, "").verify().unwrap_err();
             assert!(error.contains(words), "{error}");
         }

@@ -24,16 +24,16 @@ pub use dependencies::{for_upgrade, with_dependencies};
 pub use read::{archive_files, files_of, is_package};
 pub use report::{ParameterCheck, Report, report};
 
-/// The file with the tasks and plans.
+/// The name of the file with the tasks and plans.
 pub const OPERATOR_FILE: &str = "operator.yaml";
-/// The file with the parameters.
+/// The name of the file with the parameters.
 pub const PARAMS_FILE: &str = "params.yaml";
-/// Where the charts of Helm tasks are, a directory each.
+/// The directory with the charts of Helm tasks, one directory each.
 pub const CHARTS: &str = "charts/";
-/// Where templates are.
+/// The directory with the templates.
 pub const TEMPLATES: &str = "templates/";
 
-/// A package that was read without a fault.
+/// A valid package.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Package {
     /// operator.yaml.
@@ -42,13 +42,13 @@ pub struct Package {
     pub params: ParamsFile,
     /// The templates, by their path below `templates/`.
     pub templates: BTreeMap<String, String>,
-    /// The files of charts, by the chart's directory below `charts/` and their path within it.
+    /// The charts' files, by the chart's directory below `charts/` and their path within it.
     pub charts: BTreeMap<String, BTreeMap<String, String>>,
-    /// What is no reason to refuse it, and probably not meant.
+    /// Likely mistakes that do not make the package invalid.
     pub warnings: Vec<Problem>,
 }
 
-/// What is in operator.yaml.
+/// The content of operator.yaml.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the names are those of the file")]
@@ -67,7 +67,7 @@ pub struct OperatorFile {
     pub namespace_manifest: String,
 }
 
-/// What is in params.yaml.
+/// The content of params.yaml.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the names are those of the file")]
@@ -77,7 +77,7 @@ pub struct ParamsFile {
     pub parameters: Vec<PackageParameter>,
 }
 
-/// Parameters that are shown together.
+/// Parameters that user interfaces show together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the names are those of the file")]
@@ -110,11 +110,11 @@ pub struct PackageParameter {
 }
 
 impl PackageParameter {
-    /// The parameter as an operator version has it: every default is text.
+    /// Returns the parameter as an operator version defines it, with the default as a string.
     #[must_use]
     pub fn definition(&self) -> Parameter {
         let ty = ParameterType::parse(&self.ty);
-        // Lists and tables count as having a default, if only an empty one.
+        // Lists and maps always have a default, if only an empty one.
         let default = match ty {
             Some(ParameterType::Array | ParameterType::Map) => steersman_yaml::to_string(&self.default).ok(),
             _ => parameters::to_text(&self.default),
@@ -134,10 +134,10 @@ impl PackageParameter {
 }
 
 impl Package {
-    /// Reads the files of a package, by their paths within it.
+    /// Reads a package from its files, by their paths within it.
     ///
     /// # Errors
-    /// Fails with all faults at once, each with its file and line.
+    /// Fails with all problems at once, each with its file and line.
     pub fn from_files<P: Into<String>, T: Into<String>>(
         files: impl IntoIterator<Item = (P, T)>,
     ) -> Result<Self, Error> {
@@ -145,7 +145,7 @@ impl Package {
         Self::load(&files, true)
     }
 
-    /// Reads the files of a package, which need not have a `deploy` plan if instances are only upgraded to it.
+    /// Reads a package, which may lack a `deploy` plan if instances are only upgraded to it.
     fn load(files: &BTreeMap<String, String>, needs_deploy: bool) -> Result<Self, Error> {
         let (package, problems) = Self::parse(files)?;
         let problems = problems.into_iter().filter(|problem| needs_deploy || !verify::lacks_deploy(problem));
@@ -153,7 +153,7 @@ impl Package {
         if problems.is_empty() { Ok(package) } else { Err(Error::Invalid(problems)) }
     }
 
-    /// The package with everything that is wrong with it.
+    /// Parses a package and returns it with all of its problems.
     fn parse(files: &BTreeMap<String, String>) -> Result<(Self, Vec<Problem>), Error> {
         let mut problems = Vec::new();
         let operator: Option<OperatorFile> = file(files, OPERATOR_FILE, &mut problems);
@@ -168,7 +168,7 @@ impl Package {
         let mut charts: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         for (path, text) in files {
             let chart = path.strip_prefix(CHARTS).and_then(|path| path.split_once('/'));
-            // What no task names is not part of the package, as any other file.
+            // A chart that no task uses is not part of the package, like any other unused file.
             let is_used = |name: &str| operator.tasks.iter().any(|task| task.spec.chart == name);
             if let Some((chart, file)) = chart.filter(|(name, _)| is_used(name)) {
                 charts.entry(chart.to_owned()).or_default().insert(file.to_owned(), text.clone());
@@ -181,14 +181,14 @@ impl Package {
         Ok((package, problems))
     }
 
-    /// The name of its operator version's object.
+    /// Returns the name of its OperatorVersion object.
     #[must_use]
     pub fn version_name(&self) -> String {
         let OperatorFile { name, app_version, operator_version, .. } = &self.operator;
         operator_version_name(name, app_version, operator_version)
     }
 
-    /// The name of an archive of it.
+    /// Returns the name of its archive.
     #[must_use]
     pub fn archive_name(&self) -> String {
         let OperatorFile { name, app_version, operator_version, .. } = &self.operator;
@@ -199,7 +199,7 @@ impl Package {
         }
     }
 
-    /// Its operator.
+    /// Returns its Operator object.
     #[must_use]
     pub fn operator(&self, namespace: &str) -> Operator {
         let file = &self.operator;
@@ -215,10 +215,10 @@ impl Package {
         operator
     }
 
-    /// Its operator version.
+    /// Returns its OperatorVersion object.
     ///
     /// # Errors
-    /// Fails if a default does not fit its type.
+    /// Fails if a default does not match its type.
     pub fn operator_version(&self, namespace: &str) -> Result<OperatorVersion, Error> {
         let file = &self.operator;
         let mut version = OperatorVersion::new(namespace, &self.version_name());
@@ -237,7 +237,7 @@ impl Package {
         Ok(version)
     }
 
-    /// An instance of it. Default name: the operator's and `-instance`.
+    /// Returns an Instance of it. Default name: the operator's followed by `-instance`.
     #[must_use]
     pub fn instance(
         &self,
@@ -262,7 +262,7 @@ fn file<T: for<'de> Deserialize<'de>>(
 ) -> Option<T> {
     let problem = |line, message| Problem { file: name.to_owned(), line, message };
     let Some(text) = files.get(name) else {
-        problems.push(problem(None, "the package has no such file".into()));
+        problems.push(problem(None, "file not found in the package".into()));
         return None;
     };
     match steersman_yaml::from_slice_as(text.as_bytes()) {
@@ -275,7 +275,7 @@ fn file<T: for<'de> Deserialize<'de>>(
     }
 }
 
-/// The first line on which a word stands by itself: as a key, a value or an item.
+/// Finds the first line with a whole word: as a key, a value or an item.
 fn line_of(text: &str, word: &str) -> Option<usize> {
     let is_edge = |c: Option<char>| !c.is_some_and(|c| c.is_alphanumeric() || "-_./".contains(c));
     let stands = |line: &str| {

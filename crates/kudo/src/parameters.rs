@@ -1,4 +1,4 @@
-//! Parameters: their values checked, and as templates see them.
+//! Parameters: validates their values, and converts them for templates.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::api::{InstanceSpec, OperatorVersionSpec, Parameter, ParameterType};
 use crate::error::Error;
 
-/// Checks a value, which may be empty: whether it must be there, its type, and the values that are allowed.
+/// Validates a value, which may be empty: whether it is required, its type, and the allowed values.
 ///
 /// # Errors
-/// Fails in KUDO's words, with the parameter's name.
+/// Fails with KUDO's message, which names the parameter.
 pub fn validate(parameter: &Parameter, value: &str) -> Result<(), Error> {
     let name = &parameter.name;
     if value.is_empty() {
@@ -30,7 +30,7 @@ pub fn validate(parameter: &Parameter, value: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether a text can be read as a type.
+/// Validates that a string parses as a type.
 ///
 /// # Errors
 /// Fails with the reason.
@@ -59,7 +59,7 @@ pub fn fits(ty: ParameterType, value: &str) -> Result<(), String> {
     }
 }
 
-/// A boolean as Go's `strconv.ParseBool` reads it.
+/// Parses a boolean like Go's `strconv.ParseBool`.
 #[must_use]
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
@@ -69,17 +69,17 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// The value of a parameter: that of the run, else of the instance, else its default.
+/// Returns a parameter's value: that of the run, else that of the instance, else the default.
 #[must_use]
 pub fn value<'a>(spec: &'a InstanceSpec, parameter: &'a Parameter) -> Option<&'a str> {
     let of_run = spec.plan_execution.parameters.get(&parameter.name);
     of_run.or_else(|| spec.parameters.get(&parameter.name)).or(parameter.default.as_ref()).map(String::as_str)
 }
 
-/// `.Params` of templates: text, but lists and tables for parameters of these types.
+/// Builds `.Params` for templates: strings, except for lists and maps of parameters with these types.
 ///
 /// # Errors
-/// Fails if a list or table cannot be read.
+/// Fails if a list or map does not parse.
 pub fn resolve(version: &OperatorVersionSpec, spec: &InstanceSpec) -> Result<BTreeMap<String, Value>, Error> {
     let mut values = BTreeMap::new();
     for parameter in &version.parameters {
@@ -101,7 +101,8 @@ pub fn resolve(version: &OperatorVersionSpec, spec: &InstanceSpec) -> Result<BTr
     Ok(values)
 }
 
-/// The text of a value that came as YAML: lists and tables as YAML, everything else as Go prints it.
+/// Converts a YAML value to a parameter's string. Lists and maps become YAML, other values are formatted as
+/// in Go.
 #[must_use]
 pub fn to_text(value: &Value) -> Option<String> {
     match value {
@@ -112,16 +113,16 @@ pub fn to_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Reads a file of parameters: a table of names and values, none of them empty.
+/// Parses a parameter file: a map of names and values, none of them null.
 ///
 /// # Errors
-/// Fails on what is no table, and on null.
+/// Fails if it is not a map, or a value is null.
 pub fn from_file(name: &str, text: &[u8]) -> Result<BTreeMap<String, String>, Error> {
     let failed = |why: String| Error::Parameter(format!("{name}: {why}"));
     let table = match steersman_yaml::from_slice(text).map_err(|error| failed(error.to_string()))? {
         Value::Null => return Ok(BTreeMap::new()),
         Value::Object(table) => table,
-        _ => return Err(failed("a table of parameters is wanted".into())),
+        _ => return Err(failed("expected a map of parameters".into())),
     };
     let mut values = BTreeMap::new();
     for (key, value) in table {

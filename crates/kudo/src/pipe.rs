@@ -1,4 +1,4 @@
-//! Pipe tasks: a pod whose init container writes files, which are kept as Secrets or ConfigMaps.
+//! Pipe tasks: a pod's init container writes files, which are stored as Secrets or ConfigMaps.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -8,45 +8,45 @@ use crate::api::{PipeSpec, annotation};
 use crate::reason;
 use crate::task::{Failure, Place};
 
-/// The container that keeps the pod alive while files are read.
+/// The name of the container that keeps the pod alive while files are read.
 pub const WAITER: &str = "waiter";
-/// The largest file that is kept, in bytes.
+/// The maximum size of a stored file, in bytes.
 pub const MAX_FILE: usize = 1 << 20;
 
-/// The name of the Secret or ConfigMap of a key.
+/// Returns the name of the Secret or ConfigMap for a key.
 #[must_use]
 pub fn artifact_name(place: &Place<'_>, key: &str) -> String {
     let parts = [place.run.instance, place.run.plan_name, place.phase, place.step, place.task, key];
     parts.map(plain).join(".")
 }
 
-/// The name of the pod.
+/// Returns the name of the pod.
 #[must_use]
 pub fn pod_name(place: &Place<'_>) -> String {
     artifact_name(place, "pipepod")
 }
 
-/// Lower case letters and digits alone.
+/// Reduces a string to lower-case letters and digits.
 fn plain(text: &str) -> String {
     text.to_lowercase().chars().filter(|c| c.is_ascii_lowercase() || c.is_ascii_digit()).collect()
 }
 
-/// The path of a file within its pod.
+/// Returns the path of a file within its pod.
 #[must_use]
 pub fn path(spec: &PipeSpec) -> &str {
     if spec.file.is_empty() { &spec.env_file } else { &spec.file }
 }
 
-/// Makes the pod that is run of the one that the template gave.
+/// Turns the pod that the template renders into the one that runs.
 ///
 /// # Errors
-/// Fails if the pod is not as pipes need it.
+/// Fails if the pod does not meet the requirements of a Pipe task.
 pub fn pod(place: &Place<'_>, mut object: Value, files: &[PipeSpec]) -> Result<Value, Failure> {
     let wrong = |why: &str| Failure::new(reason::RESOURCE_VALIDATION, why);
     let spec = &object["spec"];
     let list = |name: &str| spec[name].as_array().map(Vec::as_slice).unwrap_or_default();
     if object["kind"] != "Pod" {
-        return Err(wrong("a pipe's template gives a Pod"));
+        return Err(wrong("a pipe's template must be a Pod"));
     }
     if !list("containers").is_empty() {
         return Err(wrong(
@@ -105,10 +105,10 @@ fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// The Secret or ConfigMap that keeps a file.
+/// Builds the Secret or ConfigMap that stores a file.
 ///
 /// # Errors
-/// Fails if the file is too large, or an env file has a line that is no variable.
+/// Fails if the file is too large, or an env file has a line that is not a variable.
 pub fn artifact(place: &Place<'_>, spec: &PipeSpec, content: &[u8]) -> Result<Value, Failure> {
     let failed = |why: String| Failure::new(reason::PIPE_TASK, why);
     if content.len() > MAX_FILE {

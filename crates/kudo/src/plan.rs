@@ -1,9 +1,10 @@
-//! The state machine of a plan: statuses and what tasks came to, in; new statuses and the tasks that are due, out.
+//! The state machine of a plan. Computes new statuses and the tasks to run from the stored status and task outcomes.
 //!
-//! A driver calls [`evaluate`] with the stored status and what it learned in this pass, runs the tasks that are due, adds what
-//! they came to, and calls it again, until nothing is due or another step is complete. The status is then stored. If the driver
-//! ends before that, the next one begins at the stored status and runs the tasks of every unfinished step again: each of them must
-//! bear that. That a later step undid them need not be borne, as it begins only when the earlier one is stored as complete.
+//! A driver calls [`evaluate`] with the stored status and the outcomes of this pass, runs the due tasks, adds their outcomes, and
+//! calls it again, until no task is due or another step is complete. Then it stores the status. If the driver crashes before
+//! that, the next one starts from the stored status and runs the tasks of every unfinished step again, so tasks have to be
+//! idempotent. They need not handle that a later step undid them: a step begins only after the earlier one was stored as
+//! complete.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{ExecutionStatus, Phase, PhaseStatus, Plan, PlanStatus, Step, StepStatus};
 
-/// A task in its place. The same task may be in several steps.
+/// A task's position in a plan. The same task may be part of several steps.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct TaskRef {
@@ -21,25 +22,25 @@ pub struct TaskRef {
     pub task: String,
 }
 
-/// What running a task came to.
+/// The outcome of running a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done: everything it applied is healthy.
+    /// Complete: everything that it applied is healthy.
     Done,
-    /// It goes on, and why: the task is run again in a later pass.
+    /// Not complete yet, with the reason: the task is run again in a later pass.
     Waiting(String),
-    /// It failed and is retried.
+    /// Failed, and is retried.
     Transient(String),
-    /// It failed for good.
+    /// Failed permanently.
     Fatal {
         /// The reason of the event.
         reason: &'static str,
-        /// What went wrong.
+        /// The error message.
         message: String,
     },
 }
 
-/// Where a plan is.
+/// The result of evaluating a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
     /// The statuses of the plan, its phases and steps.
@@ -48,13 +49,13 @@ pub struct Evaluation {
     pub due: Vec<TaskRef>,
 }
 
-/// The status of a plan that has just been scheduled.
+/// Returns the status of a plan that has just been scheduled.
 #[must_use]
 pub fn scheduled(name: &str, plan: &Plan, uid: &str) -> PlanStatus {
     fresh(name, plan, uid, ExecutionStatus::Pending)
 }
 
-/// The status of a plan that never ran.
+/// Returns the status of a plan that never ran.
 #[must_use]
 pub fn never_run(name: &str, plan: &Plan) -> PlanStatus {
     fresh(name, plan, "", ExecutionStatus::NeverRun)
@@ -77,7 +78,7 @@ fn fresh(name: &str, plan: &Plan, uid: &str, status: ExecutionStatus) -> PlanSta
     }
 }
 
-/// A stored status in the shape of the plan: phases and steps that a new version added have never run, others are gone.
+/// Adapts a stored status to the plan. Phases and steps added by a new version have never run, removed ones are dropped.
 #[must_use]
 pub fn reshaped(plan: &Plan, stored: &PlanStatus) -> PlanStatus {
     let mut status = never_run(&stored.name, plan);
@@ -94,7 +95,7 @@ pub fn reshaped(plan: &Plan, stored: &PlanStatus) -> PlanStatus {
     PlanStatus { phases: status.phases, ..stored.clone() }
 }
 
-/// Takes a plan one pass further, by what its tasks came to so far in this pass.
+/// Advances a plan by one pass, given the task outcomes of this pass so far.
 #[must_use]
 pub fn evaluate(plan: &Plan, stored: &PlanStatus, outcomes: &BTreeMap<TaskRef, Outcome>) -> Evaluation {
     let mut status = reshaped(plan, stored);
@@ -188,7 +189,7 @@ fn judge(
             status.status = ExecutionStatus::Error;
             status.message = message;
         }
-        // The message of an earlier pass stays until this one knows better.
+        // Keeps the message of an earlier pass until this pass has an outcome.
         None if unknown && status.status == ExecutionStatus::Error => {}
         None => {
             status.status = if left { ExecutionStatus::InProgress } else { ExecutionStatus::Complete };
@@ -198,7 +199,7 @@ fn judge(
     if left { Verdict::Left } else { Verdict::Done }
 }
 
-/// The status of a run that goes on where a failed one ended: what is complete stays so.
+/// Returns the status of a run that resumes a failed one: complete steps stay complete.
 #[must_use]
 pub fn resumed(failed: &PlanStatus, uid: &str) -> PlanStatus {
     let mut status = PlanStatus {
@@ -219,7 +220,7 @@ pub fn resumed(failed: &PlanStatus, uid: &str) -> PlanStatus {
     status
 }
 
-/// Ends a run for good: what is under way failed.
+/// Ends a run permanently: everything in progress has failed.
 pub fn give_up(status: &mut PlanStatus, message: &str) {
     let is_under_way =
         |status: ExecutionStatus| matches!(status, ExecutionStatus::InProgress | ExecutionStatus::Error);
@@ -233,7 +234,7 @@ pub fn give_up(status: &mut PlanStatus, message: &str) {
     }
 }
 
-/// Notes when the run and its steps began. Timeouts count from then.
+/// Records when the run and its steps began, from which timeouts count.
 pub fn note_start(status: &mut PlanStatus, now: &Time) {
     status.start_time.get_or_insert_with(|| now.clone());
     let steps = status.phases.iter_mut().flat_map(|phase| &mut phase.steps);
@@ -244,34 +245,34 @@ pub fn note_start(status: &mut PlanStatus, now: &Time) {
     }
 }
 
-/// How long a timeout is, as Go writes durations.
+/// Parses a timeout in Go's duration format.
 ///
 /// # Errors
-/// Fails with the reason if it is no duration, or not above zero.
+/// Fails with the reason if it is not a duration, or not positive.
 pub fn timeout(text: &str) -> Result<Option<Duration>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     let nanos = steersman_gostd::time::parse_duration(text.as_bytes())
-        .map_err(|_| format!("timeout {text:?} is no duration, such as 90s or 1h30m"))?;
+        .map_err(|_| format!("invalid timeout {text:?}: expected a duration such as 90s or 1h30m"))?;
     match u64::try_from(nanos) {
         Ok(nanos) if nanos > 0 => Ok(Some(Duration::from_nanos(nanos))),
-        _ => Err(format!("timeout {text:?} is not above zero")),
+        _ => Err(format!("invalid timeout {text:?}: must be positive")),
     }
 }
 
-/// A limit of a run: its place, and how long is left. Nothing is left of one that is exceeded.
+/// A timeout of a run, and the time left. Zero once it is exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// What must have ended.
+    /// The plan or step that it applies to.
     pub what: String,
-    /// How long it may take.
+    /// The timeout.
     pub limit: Duration,
-    /// How long it still may take.
+    /// The time left.
     pub left: Duration,
 }
 
-/// The limit of a run that is reached first, if it has one. What is no duration is no limit.
+/// Returns the timeout of a run that expires first, if it has any. Invalid durations are ignored.
 #[must_use]
 pub fn deadline(plan: &Plan, status: &PlanStatus, now: &Time) -> Option<Deadline> {
     if status.status.is_terminal() {
@@ -295,7 +296,7 @@ pub fn deadline(plan: &Plan, status: &PlanStatus, now: &Time) -> Option<Deadline
     all.into_iter().flatten().min_by_key(|deadline| deadline.left)
 }
 
-/// How many of a plan's steps are complete, in percent.
+/// Returns the percentage of a plan's steps that are complete.
 #[must_use]
 pub fn progress(status: &PlanStatus) -> u8 {
     let steps = || status.phases.iter().flat_map(|phase| &phase.steps);
@@ -306,7 +307,7 @@ pub fn progress(status: &PlanStatus) -> u8 {
     u8::try_from(complete_steps(status) * 100 / total).unwrap_or(100)
 }
 
-/// How many of a plan's steps are complete.
+/// Counts a plan's complete steps.
 #[must_use]
 pub fn complete_steps(status: &PlanStatus) -> usize {
     let steps = status.phases.iter().flat_map(|phase| &phase.steps);

@@ -1,4 +1,4 @@
-//! Tasks: what they render, and what every object they apply is given.
+//! Tasks: renders templates, and adds metadata to every applied object.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use crate::reason;
 use crate::removed::{Mapped, map_removed_api};
 use crate::template::Renderer;
 
-/// Where workloads have the templates of their pods.
+/// The paths of pod templates in workloads.
 pub const POD_TEMPLATES: [&str; 2] = ["/spec/template", "/spec/jobTemplate/spec/template"];
 
-/// A task that failed for good: the reason of the event, and what went wrong.
+/// The permanent failure of a task: event reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The reason of the event, one of KUDO's.
     pub reason: &'static str,
-    /// What went wrong, with file and line where they are known.
+    /// The error message, with file and line where known.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure of a reason.
+    /// Creates a failure.
     pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
 
-/// A run of a plan: what all of its tasks share.
+/// A run of a plan: the data shared by all of its tasks.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
     /// The operator version.
@@ -42,7 +42,7 @@ pub struct Run<'a> {
     pub namespace: &'a str,
     /// The plan.
     pub plan_name: &'a str,
-    /// The run.
+    /// The run's UID.
     pub plan_uid: &'a str,
     /// `.Params`.
     pub parameters: BTreeMap<String, Value>,
@@ -50,7 +50,7 @@ pub struct Run<'a> {
     pub pipes: BTreeMap<String, String>,
 }
 
-/// A task in its place in a run.
+/// The position of a task in a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The run.
@@ -63,43 +63,43 @@ pub struct Place<'a> {
     pub task: &'a str,
 }
 
-/// An object that a template gave.
+/// An object rendered from a template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
     /// The template.
     pub file: String,
     /// The object.
     pub object: Value,
-    /// What it was, if it was of a removed API version.
+    /// The conversion, if its API version was a removed one.
     pub mapped: Option<Mapped>,
 }
 
 impl Rendered {
-    /// The object's name.
+    /// Returns the object's name.
     ///
     /// # Errors
-    /// Fails if it has none: only the pod of a Pipe task need not have one.
+    /// Fails if it has none: only the pod of a Pipe task may be unnamed.
     pub fn name(&self) -> Result<&str, Failure> {
         let name = self.object["metadata"]["name"].as_str().filter(|name| !name.is_empty());
         name.ok_or_else(|| {
             let kind = self.object["kind"].as_str().unwrap_or_default();
-            Failure::new(reason::TASK_RENDERING, format!("templates/{}: a {kind} without a name", self.file))
+            Failure::new(reason::TASK_RENDERING, format!("templates/{}: {kind} has no name", self.file))
         })
     }
 }
 
-/// The chart of a Helm task, from its files.
+/// Loads the chart of a Helm task from its files.
 ///
 /// # Errors
-/// Fails if they are no chart.
+/// Fails if they are not a chart.
 pub fn chart(files: &BTreeMap<String, String>) -> Result<Chart, steersman_chart::Error> {
     Chart::from_files(files.iter().map(|(path, text)| File::new(path.as_str(), text.as_str())))
 }
 
-/// `.Pipes` of a plan: the object of each key.
+/// Builds `.Pipes` of a plan: the object name for each key.
 ///
 /// # Errors
-/// Fails if two pipes of the plan have one key.
+/// Fails if two pipes of the plan have the same key.
 pub fn pipes(run: &Run<'_>, plan: &Plan) -> Result<BTreeMap<String, String>, Failure> {
     let mut pipes = BTreeMap::new();
     for phase in &plan.phases {
@@ -121,7 +121,7 @@ pub fn pipes(run: &Run<'_>, plan: &Plan) -> Result<BTreeMap<String, String>, Fai
 }
 
 impl Place<'_> {
-    /// The variables of templates.
+    /// Returns the variables of templates.
     #[must_use]
     pub fn variables(&self) -> Value {
         let Self { run, phase, step, .. } = self;
@@ -140,7 +140,7 @@ impl Place<'_> {
         })
     }
 
-    /// A message with the place in front, as KUDO's events have it.
+    /// Prefixes a message with the task's position, like KUDO's events.
     #[must_use]
     pub fn describe(&self, message: &str) -> String {
         let Self { run, phase, step, task } = self;
@@ -150,10 +150,10 @@ impl Place<'_> {
         )
     }
 
-    /// Renders templates in their order into objects, those of removed API versions in the version of today.
+    /// Renders templates into objects, in order; removed API versions are converted to current ones.
     ///
     /// # Errors
-    /// Fails if a template is missing, does not render, or gives no YAML.
+    /// Fails if a template is missing, does not render, or does not yield YAML.
     pub fn render(&self, renderer: &mut Renderer, resources: &[String]) -> Result<Vec<Rendered>, Failure> {
         let variables = self.variables();
         let mut objects = Vec::new();
@@ -188,7 +188,7 @@ impl Place<'_> {
         })
     }
 
-    /// Gives an object the labels, annotations, namespace and owner of everything that a plan applies.
+    /// Adds the labels, annotations, namespace and owner reference that every applied object has.
     pub fn enhance(&self, object: &mut Value, namespaced: bool, owner: &Value) {
         let run = self.run;
         let labels = [
@@ -230,20 +230,20 @@ impl Place<'_> {
     /// Whether a Toggle task applies or deletes.
     ///
     /// # Errors
-    /// Fails if the parameter is missing or no boolean.
+    /// Fails if the parameter is missing or not a boolean.
     pub fn toggle(&self, task: &Task) -> Result<bool, Failure> {
         let name = &task.spec.parameter;
         let failed = |why: String| Failure::new(reason::TOGGLE_TASK, why);
         match self.run.parameters.get(name) {
             None => Err(failed(format!("no value for parameter {name} found"))),
             Some(value) => value.as_str().and_then(parameters::parse_bool).ok_or_else(|| {
-                failed(format!("could not parse value of parameter {name}: {value} is no boolean"))
+                failed(format!("could not parse value of parameter {name}: {value} is not a boolean"))
             }),
         }
     }
 }
 
-/// Whether it is a workload of Kubernetes' own, whose pods have a template.
+/// Whether it is a built-in workload with a pod template.
 fn has_pod_template(object: &Value) -> bool {
     let group =
         object["apiVersion"].as_str().unwrap_or_default().rsplit_once('/').map_or("", |(group, _)| group);
@@ -255,7 +255,7 @@ fn has_pod_template(object: &Value) -> bool {
     )
 }
 
-/// Puts entries into a table of the metadata of what is at a path.
+/// Inserts entries into a map of the metadata at a path.
 pub(crate) fn insert_strings(object: &mut Value, path: &str, table: &str, entries: &[(&str, &str)]) {
     let Some(parent) = object.pointer_mut(path).and_then(Value::as_object_mut) else { return };
     let metadata = parent.entry("metadata").or_insert_with(|| json!({}));
@@ -272,7 +272,7 @@ pub(crate) fn insert_strings(object: &mut Value, path: &str, table: &str, entrie
     }
 }
 
-/// The documents of a text: what is between lines that begin with `---`.
+/// Splits a string into YAML documents, separated by lines that begin with `---`.
 fn documents(text: &str) -> impl Iterator<Item = &str> {
     let text = text.strip_prefix("---").unwrap_or(text);
     text.split("\n---").filter(|document| !document.trim().is_empty())
@@ -283,11 +283,11 @@ fn add(file: &str, mut value: Value, objects: &mut Vec<Rendered>) -> Result<(), 
     match &value {
         Value::Null => return Ok(()),
         Value::Object(_) => {}
-        _ => return Err(wrong("an object is wanted")),
+        _ => return Err(wrong("expected an object")),
     }
     let kind = value["kind"].as_str().unwrap_or_default();
     if kind.is_empty() || value["apiVersion"].as_str().unwrap_or_default().is_empty() {
-        return Err(wrong("an object without apiVersion or kind"));
+        return Err(wrong("object has no apiVersion or kind"));
     }
     if kind == "List" && value["items"].is_array() {
         if let Value::Array(items) = value["items"].take() {

@@ -1,40 +1,39 @@
-//! JSON patches (RFC 6902), with the API server's deviations from it.
+//! JSON patches (RFC 6902), with the API server's deviations from the standard.
 //!
 //! The `json-patch` crate follows the standard where the server does not: here a `test` for null passes on an absent
-//! path, `replace` adds what is not there, and negative indexes count from the end.
+//! path, `replace` adds a missing field, and negative indexes count from the end.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use serde_json::value::RawValue;
-use steersman_gostd::strconv;
+use steersman_gostd::{json::RawMessage, strconv};
 
 use crate::value::go_json;
 
-/// A patch may have at most so many operations.
+/// Maximum number of operations in a patch.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// All values that a patch's `copy` operations make together may have at most so many bytes.
+/// Maximum total size, in bytes, of the values that the `copy` operations of a patch create.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// Why a JSON patch was refused.
+/// The reasons a JSON patch can be refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPatchError {
-    /// The patch is not a list of operations. Answered with 400.
+    /// The patch is not a list of operations. HTTP 400.
     #[error("{0}")]
     Malformed(String),
-    /// The patch has too many operations. Answered with 413.
+    /// The patch has too many operations. HTTP 413.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooManyOperations(usize),
-    /// An operation does not apply to the document. Answered with 422.
+    /// An operation does not apply to the document. HTTP 422.
     #[error("{0}")]
     DoesNotApply(String),
-    /// The document has another value at this path than the patch expects. Answered with 422.
+    /// A `test` operation found another value. HTTP 422.
     #[error("testing value {0} failed: test failed")]
     TestFailed(String),
 }
 
-/// `document` with all operations of the patch done in order.
+/// Applies all operations of a JSON patch in order and returns the resulting document.
 ///
 /// ```
 /// use serde_json::json;
@@ -61,7 +60,7 @@ pub fn json_patch(document: &Value, patch: &[u8]) -> Result<Value, JsonPatchErro
     Ok(document)
 }
 
-fn decode(patch: &[u8]) -> Result<Vec<Operation>, JsonPatchError> {
+fn decode(patch: &[u8]) -> Result<Vec<Operation<'_>>, JsonPatchError> {
     let malformed = |message: String| JsonPatchError::Malformed(message);
     let items: Value = serde_json::from_slice(patch).map_err(|e| malformed(e.to_string()))?;
     let kind = match &items {
@@ -75,10 +74,14 @@ fn decode(patch: &[u8]) -> Result<Vec<Operation>, JsonPatchError> {
     if let Some((kind, target)) = kind {
         return Err(malformed(format!("json: cannot unmarshal {kind} into Go value of type {target}")));
     }
-    // The raw text matters: `test` compares it as it was written.
-    let raw: Vec<Option<BTreeMap<String, Box<RawValue>>>> =
-        serde_json::from_slice(patch).map_err(|e| malformed(e.to_string()))?;
-    Ok(raw.into_iter().map(|fields| Operation(fields.unwrap_or_default())).collect())
+    // Keep the raw JSON: `test` compares values as written.
+    let text = std::str::from_utf8(patch).map_err(|e| malformed(e.to_string()))?;
+    Ok(RawMessage::new(text)
+        .items()
+        .into_iter()
+        .flatten()
+        .map(|item| Operation(fields(item).unwrap_or_default()))
+        .collect())
 }
 
 fn json_kind(value: &Value) -> &'static str {
@@ -94,10 +97,10 @@ fn json_kind(value: &Value) -> &'static str {
 
 const MISSING: &str = "missing value";
 
-/// One operation, its fields as they were written.
-struct Operation(BTreeMap<String, Box<RawValue>>);
+/// One operation, with its fields as raw JSON.
+struct Operation<'a>(BTreeMap<String, RawMessage<'a>>);
 
-impl Operation {
+impl Operation<'_> {
     fn text(&self, field: &str) -> Option<Result<String, String>> {
         let raw = self.0.get(field).filter(|raw| raw.get() != "null")?;
         Some(serde_json::from_str(raw.get()).map_err(|_| {
@@ -226,7 +229,7 @@ impl Operation {
     fn test(&self, document: &mut Value) -> Result<(), JsonPatchError> {
         let fail = |why: String| JsonPatchError::DoesNotApply(why);
         let path = self.path().map_err(|e| fail(format!("test operation failed to decode path: {e}")))?;
-        let expected = self.0.get("value").map(|raw| &**raw).filter(|raw| raw.get() != "null");
+        let expected = self.0.get("value").copied().filter(|raw| raw.get() != "null");
         let passes = if path.is_empty() {
             expected.is_some_and(|raw| equals(document, raw))
         } else {
@@ -244,16 +247,19 @@ impl Operation {
     }
 }
 
-/// Whether the value is what the text says. Scalars are compared as they are written: `1` is not `1.0`.
-fn equals(value: &Value, raw: &RawValue) -> bool {
+/// Returns the fields of raw JSON, the last of those with the same key; `None` if it is not an object.
+fn fields(raw: RawMessage<'_>) -> Option<BTreeMap<String, RawMessage<'_>>> {
+    raw.fields()?.map(|(key, value)| Some((serde_json::from_str(key).ok()?, value))).collect()
+}
+
+/// Whether the value equals the raw JSON. Scalars are compared as written: `1` is not equal to `1.0`.
+fn equals(value: &Value, raw: RawMessage<'_>) -> bool {
     match value {
         Value::Object(map) => {
-            let Ok(other) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(raw.get()) else {
-                return false;
-            };
+            let Some(other) = fields(raw) else { return false };
             map.len() == other.len()
                 && map.iter().all(|(key, value)| {
-                    other.get(key).is_some_and(|raw| match (value, raw.get()) {
+                    other.get(key).is_some_and(|&raw| match (value, raw.get()) {
                         (Value::Null, text) => text == "null",
                         (_, "null") => false,
                         _ => equals(value, raw),
@@ -261,16 +267,17 @@ fn equals(value: &Value, raw: &RawValue) -> bool {
                 })
         }
         Value::Array(items) => {
-            let Ok(other) = serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()) else { return false };
-            items.len() == other.len() && items.iter().zip(&other).all(|(value, raw)| equals(value, raw))
+            let Some(other) = raw.items() else { return false };
+            let other: Vec<RawMessage<'_>> = other.collect();
+            items.len() == other.len() && items.iter().zip(other).all(|(value, raw)| equals(value, raw))
         }
         scalar => go_json(scalar) == raw.get(),
     }
 }
 
-/// The container that a path leads into, and the key in it.
+/// Resolves a JSON pointer to its parent container and the last key.
 fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
-    // What stands before the first slash is passed over.
+    // Anything before the first slash is ignored.
     let (_, rest) = path.split_once('/')?;
     let mut parts: Vec<&str> = rest.split('/').collect();
     let key = parts.pop()?;
@@ -318,7 +325,7 @@ fn out_of_range(index: i64) -> String {
     format!("Unable to access invalid index: {index}: invalid index referenced")
 }
 
-/// The place in a list of `length` that an index means; negative ones count from the end.
+/// Resolves an index in a list of `length`; negative indexes count from the end.
 fn place(index: i64, length: usize) -> Result<usize, String> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     if index >= length || index < -length {

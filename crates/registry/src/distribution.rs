@@ -1,4 +1,5 @@
-//! The OCI distribution API: every answer bounded, and credentials sent to no one else.
+//! A client of the OCI distribution API. Every response is bounded, and credentials are sent to the registry
+//! only.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,14 +13,14 @@ use crate::cache::{is_sha256, sha256};
 use crate::http::Redirects;
 use crate::{Access, Credential, Error, Limits, http};
 
-/// The most bytes of a manifest, as the specification advises registries.
+/// The maximum size of a manifest, as the specification recommends to registries.
 const MAX_MANIFEST: u64 = 4 << 20;
-/// The most bytes of a token, and of the answer that tells how to log in.
+/// The maximum size of a token response, and of an authentication challenge.
 const MAX_ANSWER: u64 = 1 << 20;
-/// The most bytes of an error that are read.
+/// The maximum size of an error body that is read.
 const MAX_ERROR: u64 = 64 << 10;
 
-/// The kinds of manifests that may lead to a chart.
+/// The media types of manifests that may lead to a chart.
 const MANIFEST_KINDS: &str = "application/vnd.oci.image.manifest.v1+json, \
     application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.v2+json, \
@@ -35,9 +36,9 @@ pub(crate) struct Distribution {
     origin: Url,
     host: String,
     repository: String,
-    /// What is asked for when logging in.
+    /// The actions of the token's scope.
     actions: &'static str,
-    /// The `Authorization` header, asked for before the first request.
+    /// The `Authorization` header, obtained before the first request.
     authorization: OnceCell<Option<HeaderValue>>,
 }
 
@@ -49,11 +50,11 @@ struct Token {
 
 #[derive(Deserialize)]
 struct Tags {
-    // Some registries say `null` for none.
+    // Some registries return `null` for an empty list.
     tags: Option<Vec<String>>,
 }
 
-/// What a registry says of an error.
+/// A registry's error response.
 #[derive(Default, Deserialize)]
 struct Errors {
     #[serde(default)]
@@ -69,7 +70,7 @@ struct RegistryError {
 }
 
 impl Distribution {
-    /// Prepares to pull from `repository` at `host`.
+    /// Creates a client that pulls from `repository` at `host`.
     pub(crate) fn new(
         host: &str,
         repository: &str,
@@ -92,12 +93,12 @@ impl Distribution {
         })
     }
 
-    /// The same, to push as well.
+    /// Extends the client's scope to pushing.
     pub(crate) fn for_push(self) -> Self {
         Self { actions: "pull,push", ..self }
     }
 
-    /// Pushes a blob, unless the registry has it.
+    /// Pushes a blob, unless the registry already has it.
     pub(crate) async fn push_blob(&self, place: &str, digest: &str, data: &[u8]) -> Result<(), Error> {
         match self.send(place, Method::HEAD, &format!("blobs/{digest}"), &[]).await {
             Ok(_) => return Ok(()),
@@ -116,16 +117,18 @@ impl Distribution {
         let broken =
             |message: &str| Error::Registry { reference: place.to_owned(), message: message.to_owned() };
         let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
-        let location = location.ok_or_else(|| broken("the registry does not say where uploads go"))?;
-        let mut url =
-            self.origin.join(location).map_err(|_| broken("the registry's place for uploads is no URL"))?;
+        let location = location.ok_or_else(|| broken("the registry returned no upload location"))?;
+        let mut url = self
+            .origin
+            .join(location)
+            .map_err(|_| broken("the registry returned an invalid upload location"))?;
         if url.scheme() != "https" && !self.access.plain_http {
-            return Err(broken("the registry's place for uploads is not spoken to by https"));
+            return Err(broken("the registry returned an upload location without https"));
         }
         url.query_pairs_mut().append_pair("digest", digest);
         let is_own = url.origin() == self.origin.origin();
         let mut upload = self.client.put(url).header(header::CONTENT_TYPE, "application/octet-stream");
-        // Uploads may go to another host, which has no business with the registry's credentials.
+        // The upload URL may be on another host, which must not receive the registry's credentials.
         if let Some(authorization) = authorization.filter(|_| is_own) {
             upload = upload.header(header::AUTHORIZATION, authorization);
         }
@@ -157,7 +160,7 @@ impl Distribution {
         Err(self.refusal(place, response).await)
     }
 
-    /// A manifest by tag or digest, and its digest. `place` names it in errors.
+    /// Fetches a manifest by tag or digest, and returns it with its digest. `place` names it in errors.
     pub(crate) async fn manifest(&self, place: &str, name: &str) -> Result<(Vec<u8>, String), Error> {
         let response = self.send(place, Method::GET, &format!("manifests/{name}"), &[]).await?;
         let announced = digest_header(response.headers());
@@ -169,7 +172,7 @@ impl Distribution {
         Ok((data, format!("sha256:{actual}")))
     }
 
-    /// The digest of the manifest that a tag names.
+    /// Returns the digest of the manifest with a tag.
     pub(crate) async fn manifest_digest(&self, place: &str, tag: &str) -> Result<String, Error> {
         let response = self.send(place, Method::HEAD, &format!("manifests/{tag}"), &[]).await?;
         match digest_header(response.headers()) {
@@ -178,7 +181,7 @@ impl Distribution {
         }
     }
 
-    /// A page of tags after `last`, and how many bytes it took; no more than `max_bytes` are read.
+    /// Fetches the page of tags after `last`, of at most `max_bytes`; returns it with its size.
     pub(crate) async fn tags(
         &self,
         place: &str,
@@ -198,7 +201,7 @@ impl Distribution {
         Ok((page.tags.unwrap_or_default(), data.len() as u64))
     }
 
-    /// A blob, no more of it than `size` bytes. Its digest is not checked here.
+    /// Fetches a blob of at most `size` bytes. The caller verifies its digest.
     pub(crate) async fn blob(&self, place: &str, digest: &str, size: u64) -> Result<Vec<u8>, Error> {
         let response = self.send(place, Method::GET, &format!("blobs/{digest}"), &[]).await?;
         http::read_body(response, place, size).await
@@ -218,7 +221,7 @@ impl Distribution {
         }
         let mut request = self.client.request(method, url).header(header::ACCEPT, MANIFEST_KINDS);
         if let Some(authorization) = authorization {
-            // The client takes it off on the way to another host.
+            // The client removes the header when it is redirected to another host.
             request = request.header(header::AUTHORIZATION, authorization);
         }
         let response = self.answer(place, request).await?;
@@ -240,7 +243,7 @@ impl Distribution {
 
     // Logging in.
 
-    /// The `Authorization` header that the registry asks for.
+    /// Authenticates and returns the `Authorization` header that the registry requires.
     async fn log_in(&self, place: &str) -> Result<Option<HeaderValue>, Error> {
         if let Some(Credential::Access(token)) = &self.credential {
             return self.secret(place, format!("Bearer {token}")).map(Some);
@@ -272,13 +275,13 @@ impl Distribution {
                 self.secret(place, format!("Basic {pair}")).map(Some)
             }
             Some(Credential::Identity(_)) => {
-                Err(self.unauthorized(place, "the registry does not take identity tokens".into()))
+                Err(self.unauthorized(place, "the registry does not accept identity tokens".into()))
             }
             _ => Ok(None),
         }
     }
 
-    /// Gets an access token from the service that the registry names, which may be on another host.
+    /// Requests an access token from the registry's token service, which may be on another host.
     async fn buy_token(&self, place: &str, challenge: &Challenge) -> Result<String, Error> {
         let realm = challenge
             .parameter("realm")
@@ -286,7 +289,7 @@ impl Distribution {
         let mut url = self.token_service(realm).map_err(|reason| self.unauthorized(place, reason))?;
         let service = challenge.parameter("service").unwrap_or_default();
         let scope = format!("repository:{}:{}", self.repository, self.actions);
-        // A redirect would carry the form, and the token in it, to another host.
+        // A redirect would forward the form, and the token in it, to another host.
         let client = http::client(&self.access, &self.limits, Redirects::Refuse)?;
         let request = match &self.credential {
             Some(Credential::Identity(identity)) => {
@@ -323,31 +326,29 @@ impl Distribution {
         }
         let body = http::read_body(response, realm, MAX_ANSWER).await?;
         let token: Token = serde_json::from_slice(&body)
-            .map_err(|error| self.unauthorized(place, format!("{realm} gave no token: {error}")))?;
+            .map_err(|error| self.unauthorized(place, format!("{realm} returned no token: {error}")))?;
         token
             .token
             .or(token.access_token)
             .filter(|token| !token.is_empty())
-            .ok_or_else(|| self.unauthorized(place, format!("{realm} gave no token")))
+            .ok_or_else(|| self.unauthorized(place, format!("{realm} returned no token")))
     }
 
-    /// The address of a token service, if credentials may be sent there: over TLS, to this machine, or with
-    /// `plain_http` to the registry itself.
+    /// Validates the token service's URL. Credentials may be sent over TLS, to this machine, or with `plain_http`
+    /// to the registry itself.
     fn token_service(&self, realm: &str) -> Result<Url, String> {
         let url = Url::parse(realm).map_err(|_| format!("the token service {realm:?} is not a URL"))?;
         let is_registry = self.access.plain_http && url.origin() == self.origin.origin();
         match url.scheme() {
             "https" => Ok(url),
             "http" if is_registry || url.host().is_some_and(is_loopback_host) => Ok(url),
-            _ => Err(format!(
-                "the token service {realm:?} is not spoken to by https, so no credentials go there"
-            )),
+            _ => Err(format!("the token service {realm:?} does not use https: refusing to send credentials")),
         }
     }
 
     fn secret(&self, place: &str, text: String) -> Result<HeaderValue, Error> {
         let mut value = HeaderValue::try_from(text)
-            .map_err(|_| self.unauthorized(place, "the credentials do not fit into a header".into()))?;
+            .map_err(|_| self.unauthorized(place, "the credentials are not a valid header value".into()))?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -358,7 +359,7 @@ impl Distribution {
         Error::Unauthorized { reference: place.to_owned(), registry: self.host.clone(), reason }
     }
 
-    /// Why the registry did not give what was asked for.
+    /// Converts the registry's error response.
     async fn refusal(&self, place: &str, response: Response) -> Error {
         let status = response.status();
         let said = http::read_body(response, place, MAX_ERROR).await.unwrap_or_default();
@@ -379,7 +380,7 @@ impl Distribution {
     }
 }
 
-/// How a registry wants to be logged in to.
+/// A `WWW-Authenticate` challenge.
 struct Challenge {
     scheme: String,
     parameters: Vec<(String, String)>,
@@ -391,18 +392,18 @@ impl Challenge {
     }
 }
 
-/// The SHA-256 digest that an answer announces.
+/// Returns the SHA-256 digest of the `Docker-Content-Digest` header.
 fn digest_header(headers: &HeaderMap) -> Option<String> {
     let digest = headers.get("docker-content-digest")?.to_str().ok()?;
     digest.strip_prefix("sha256:").filter(|digest| is_sha256(digest)).map(str::to_owned)
 }
 
-/// Whether a registry is on this machine, where no one can come between and make it seem to lack TLS.
+/// Whether a registry is on this machine, where no attacker in between can make it appear to lack TLS.
 pub(crate) fn is_loopback(registry: &str) -> bool {
     Url::parse(&format!("https://{registry}/")).is_ok_and(|url| url.host().is_some_and(is_loopback_host))
 }
 
-/// By the address itself: `127.example.com` is a name that may lead anywhere.
+/// Judged by the address: `127.example.com` is a name that may resolve to anything.
 fn is_loopback_host(host: Host<&str>) -> bool {
     match host {
         Host::Domain(name) => name.eq_ignore_ascii_case("localhost"),
@@ -411,7 +412,7 @@ fn is_loopback_host(host: Host<&str>) -> bool {
     }
 }
 
-/// Whether the server at `host` answers, but not with TLS: registries on one's own machine mostly do not have it.
+/// Whether the server at `host` answers, but not with TLS: local registries usually do not have it.
 pub(crate) async fn lacks_tls(host: &str, access: &Access, limits: &Limits) -> bool {
     let url = format!("https://{host}/v2/");
     let anonymous = Access { username: None, password: None, ..access.clone() };

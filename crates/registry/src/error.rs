@@ -1,9 +1,10 @@
-//! What can go wrong between a chart's name and its bytes.
+//! Errors of finding, fetching and pushing charts and images.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a chart could not be had. [`Error::help`] says what would mend it, where that is known.
+/// The reason why a chart could not be fetched. [`Error::help`] suggests a remedy, where one is
+/// known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,7 +14,7 @@ pub enum Error {
     /// A URL that does not parse, or cannot be joined to its repository's.
     #[error("invalid chart URL format: {0}")]
     InvalidUrl(String),
-    /// A URL of a kind that charts cannot be fetched from.
+    /// A URL with a scheme that charts cannot be fetched from.
     #[error("scheme {0:?} not supported")]
     UnsupportedScheme(String),
     /// No repository of that name has been added.
@@ -28,7 +29,7 @@ pub enum Error {
         /// Why the cached index could not be used.
         source: Box<Error>,
     },
-    /// A repository, asked for its index, did not give one.
+    /// A repository did not return an index.
     #[error("looks like {url:?} is not a valid chart repository or cannot be reached: {source}")]
     NotARepository {
         /// The repository's URL.
@@ -36,7 +37,7 @@ pub enum Error {
         /// Why there is no index.
         source: Box<Error>,
     },
-    /// An index or a repositories file that is not what it should be.
+    /// An index or a repositories file is invalid.
     #[error("error loading {path}: {message}")]
     InvalidFile {
         /// The file or URL.
@@ -44,90 +45,90 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
-    /// The repository given by URL does not hold the chart, or not in that version.
+    /// The repository given by URL does not have the chart, or not in that version.
     #[error("chart {chart:?}{} not found in {repository} repository", version_words(.version))]
     NotInRepository {
         /// The chart's name.
         chart: String,
-        /// The version that was asked for; empty for any.
+        /// The requested version; empty for any.
         version: String,
         /// The repository's URL.
         repository: String,
     },
-    /// The cached index of an added repository does not hold the chart, or not in that version.
+    /// The cached index of an added repository does not have the chart, or not in that version.
     #[error(
         "chart {chart:?} matching {version} not found in {repository} index. (try 'helm repo update'): {reason}"
     )]
     NotInIndex {
         /// The chart's name.
         chart: String,
-        /// The version that was asked for; empty for any.
+        /// The requested version; empty for any.
         version: String,
         /// The repository's name.
         repository: String,
-        /// Which of the two is missing.
+        /// Whether the chart or the version is missing.
         reason: String,
     },
-    /// The index has the chart, but does not say where it is.
+    /// The index has the chart, but no URL for it.
     #[error("chart {0:?} has no downloadable URLs")]
     NoDownload(String),
-    /// The server answered, but not with the file.
+    /// The server responded with an error status.
     #[error("failed to fetch {url} : {status}")]
     Status {
-        /// What was asked for.
+        /// The requested URL.
         url: String,
         /// The status line, such as `404 Not Found`.
         status: String,
     },
-    /// No answer, or one that broke off.
+    /// The request failed, or the response was cut off.
     #[error("Get {url:?}: {message}")]
     Transport {
-        /// What was asked for.
+        /// The requested URL.
         url: String,
-        /// What the connection ran into.
+        /// The connection's error.
         message: String,
     },
-    /// The answer is larger than the limit for its kind.
+    /// The response exceeds the limit.
     #[error("{url} is larger than {limit} bytes")]
     TooLarge {
-        /// What was asked for.
+        /// The requested URL.
         url: String,
         /// The limit in [`Limits`](crate::Limits).
         limit: u64,
     },
-    /// The bytes are not the ones that were promised.
+    /// The content does not have the expected digest.
     #[error("digest mismatch for {url}: expected sha256:{expected}, got sha256:{actual}")]
     Digest {
-        /// Where the bytes came from.
+        /// The URL of the content.
         url: String,
         /// The digest in the index, manifest or reference.
         expected: String,
-        /// The digest of what came.
+        /// The digest of the content received.
         actual: String,
     },
-    /// An image cannot be made, or is none.
+    /// An image that cannot be built, or is invalid.
     #[error("{0}")]
     Image(String),
-    /// A certificate or key file that cannot be used.
+    /// A certificate or key file is invalid.
     #[error("can't create TLS config for client: {0}")]
     Tls(String),
     /// A reference to an OCI registry that does not parse.
     #[error("invalid reference: {0}")]
     InvalidReference(String),
-    /// The tag in the reference and the version asked for are different ones.
+    /// The tag in the reference differs from the requested version.
     #[error("chart reference and version mismatch: {version} is not {tag}")]
     TagMismatch {
-        /// The version that was asked for.
+        /// The requested version.
         version: String,
         /// The tag in the reference.
         tag: String,
     },
-    /// The tag that goes with a pinned digest names other content.
+    /// The tag of a reference with a digest identifies other content.
     #[error("chart reference digest mismatch: {actual} is not {expected}")]
     ReferenceDigest {
         /// The digest in the reference.
         expected: String,
-        /// The digest that the tag names.
+        /// The digest that the tag identifies.
         actual: String,
     },
     /// No tag is a version.
@@ -139,36 +140,36 @@ pub enum Error {
     /// A version constraint that does not parse.
     #[error("{0}")]
     Constraint(String),
-    /// The registry refuses these credentials, or none were found.
+    /// The registry rejects the credentials, or there are none.
     #[error("{reference}: not authorized{}", reason_words(.reason))]
     Unauthorized {
-        /// What was asked for.
+        /// The requested reference.
         reference: String,
         /// The registry's host.
         registry: String,
-        /// What the registry says; may be empty.
+        /// The registry's explanation; may be empty.
         reason: String,
     },
     /// The registry has no such repository, tag or digest.
     #[error("{reference}: not found")]
     NotFound {
-        /// What was asked for.
+        /// The requested reference.
         reference: String,
     },
-    /// What the registry holds under that name is not a chart.
+    /// The content under that reference is not a chart.
     #[error("{reference}: {message}")]
     NotAChart {
-        /// What was asked for.
+        /// The requested reference.
         reference: String,
-        /// What is missing.
+        /// What it lacks.
         message: String,
     },
-    /// Anything else that a registry answers.
+    /// Any other error of a registry.
     #[error("{reference}: {message}")]
     Registry {
-        /// What was asked for.
+        /// The requested reference.
         reference: String,
-        /// The registry's or the client's words.
+        /// The registry's or the client's message.
         message: String,
     },
     /// A credentials file that cannot be read.
@@ -176,15 +177,15 @@ pub enum Error {
     CredentialsFile {
         /// Helm's or Docker's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         message: String,
     },
-    /// A credential helper that cannot be started, fails, or answers nonsense.
+    /// A credential helper cannot be started, fails, or returns invalid output.
     #[error("credential helper docker-credential-{helper}: {message}")]
     CredentialHelper {
         /// The helper's name without its prefix.
         helper: String,
-        /// What went wrong.
+        /// The error.
         message: String,
     },
     /// A file that cannot be read or written.
@@ -192,10 +193,10 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A dependency whose repository is not known by that name.
+    /// A dependency refers to a repository name that has not been added.
     #[error("{0}")]
     NoRepositoryDefinition(String),
     /// A dependency's constraint does not parse.
@@ -203,10 +204,10 @@ pub enum Error {
     DependencyConstraint {
         /// The dependency's name.
         name: String,
-        /// What is wrong with the constraint.
+        /// The error in the constraint.
         message: String,
     },
-    /// Dependencies of which no acceptable version exists.
+    /// Dependencies without any acceptable version.
     #[error(
         "can't get a valid version for {} subchart(s): {}. Make sure a matching chart version exists in the repo, or change the version constraint in Chart.yaml",
         .0.len(), .0.join(", ")
@@ -222,15 +223,15 @@ pub enum Error {
         /// `Chart.yaml` or `requirements.yaml`.
         source_file: &'static str,
     },
-    /// Anything else about dependencies, in Helm's words.
+    /// Any other error of a dependency, in Helm's words.
     #[error("{0}")]
     Dependency(String),
-    /// A step for one dependency failed.
+    /// A step failed for one dependency.
     #[error("{context}: {source}")]
     Context {
         /// The step.
         context: String,
-        /// Why.
+        /// The error.
         source: Box<Error>,
     },
 }
@@ -244,14 +245,15 @@ impl Error {
         Self::Context { context: context.into(), source: Box::new(self) }
     }
 
-    /// What would mend this, where that is known: one line without a final stop.
+    /// Returns a suggested remedy, where one is known: one line without a final full stop.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::UnknownRepository(name) => {
                 Some(format!("add it with `helm repo add {name} URL`, or name its URL with --repo"))
             }
             Self::NotAReference(chart) => Some(format!(
-                "there is no file or directory {chart:?} here; a chart elsewhere is repo/{chart}, a URL, or {chart} with --repo URL"
+                "no file or directory {chart:?} found; name a remote chart as repo/{chart}, a URL, or \
+                 {chart} with --repo URL"
             )),
             Self::NotARepository { url, source } => source
                 .help()
@@ -264,8 +266,8 @@ impl Error {
                     .into(),
             ),
             Self::Transport { url, message } if message.contains(crate::http::NOT_TLS) => Some(
-                if url.starts_with("oci:") { "the registry does not speak TLS: --plain-http does without" }
-                else { "the server does not speak TLS: is it http:// instead of https://?" }.into(),
+                if url.starts_with("oci:") { "the registry does not use TLS: use --plain-http" }
+                else { "the server does not use TLS: is it http:// instead of https://?" }.into(),
             ),
             Self::Unauthorized { registry, .. } => Some(format!(
                 "log in with `helm registry login {registry}` or `docker login {registry}`, or use --username and --password"

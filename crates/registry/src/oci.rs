@@ -8,7 +8,7 @@ use crate::cache::{is_sha256, sha256};
 use crate::distribution::{self, Distribution};
 use crate::{Access, Cache, Credential, Error, Limits, Paths, credentials, version};
 
-/// The scheme of references to OCI registries, with its separator.
+/// The scheme of OCI references, with its separator.
 pub(crate) const SCHEME: &str = "oci://";
 
 const CONFIG_MEDIA_TYPE: &str = "application/vnd.cncf.helm.config.v1+json";
@@ -16,30 +16,30 @@ const CHART_MEDIA_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+g
 const LEGACY_CHART_MEDIA_TYPE: &str = "application/tar+gzip";
 const PROVENANCE_MEDIA_TYPE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
 
-/// How many tags are asked for at once.
+/// The page size of a tag list.
 const TAGS_PER_PAGE: usize = 1000;
-/// How many pages of tags are read before a registry is taken for endless.
+/// The maximum number of tag pages read, against registries that never end.
 const MAX_TAG_PAGES: usize = 100;
-/// How many bytes of tags are read in all.
+/// The maximum total size of the tag pages read.
 const MAX_TAG_BYTES: u64 = 32 << 20;
-/// How many manifests of an index are tried for one that holds a chart.
+/// The maximum number of an index's manifests that are tried for a chart.
 const MAX_MANIFESTS: usize = 16;
 
-/// A place in an OCI registry: `registry/repository`, with a tag, a digest, or both.
+/// An OCI reference: `registry/repository`, with a tag, a digest, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OciReference {
     /// Host, and port if it has one.
     pub registry: String,
     /// The path within the registry.
     pub repository: String,
-    /// The tag as the registry spells it, that is with `_` for `+`.
+    /// The tag as the registry stores it, that is with `_` for `+`.
     pub tag: Option<String>,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: Option<String>,
 }
 
 impl OciReference {
-    /// Parses `registry/repository[:tag][@sha256:…]`, with or without `oci://` in front.
+    /// Parses `registry/repository[:tag][@sha256:…]`, with or without the prefix `oci://`.
     pub fn parse(reference: &str) -> Result<Self, Error> {
         let invalid = |what: String| Error::InvalidReference(format!("{reference}: {what}"));
         let bare = reference.strip_prefix(SCHEME).unwrap_or(reference);
@@ -50,7 +50,7 @@ impl OciReference {
             None => (path, None),
         };
         let (repository, tag) = match path.rsplit_once(':') {
-            // Registries know no `+` in tags: Helm writes `_` instead.
+            // Registry tags cannot contain `+`: Helm writes `_` instead.
             Some((repository, tag)) => (repository, Some(tag.replace('+', "_"))),
             None => (path, None),
         };
@@ -76,27 +76,27 @@ impl OciReference {
         })
     }
 
-    /// The last part of the repository, which is the chart's name.
+    /// Returns the last segment of the repository, which is the chart's name.
     pub fn name(&self) -> &str {
         self.repository.rsplit('/').next().unwrap_or(&self.repository)
     }
 
-    /// The name that Helm gives to the fetched file.
+    /// Returns the file name that Helm uses for the fetched chart.
     pub fn file_name(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => format!("{}@{}.tgz", self.name(), digest.replacen(':', "-", 1)),
-            // The file is named by the version, the `_` is the registry's affair.
+            // The file is named by the version; `_` is only used in the tag.
             (None, Some(tag)) => format!("{}-{}.tgz", self.name(), tag.replace('_', "+")),
             (None, None) => format!("{}.tgz", self.name()),
         }
     }
 
-    /// How the registry names the manifest.
+    /// Returns the manifest's reference within the repository: its digest or tag.
     fn manifest_name(&self) -> &str {
         self.digest.as_deref().or(self.tag.as_deref()).unwrap_or_default()
     }
 
-    /// How errors name it.
+    /// Returns the reference as errors show it.
     fn place(&self) -> String {
         format!("{SCHEME}{self}")
     }
@@ -115,7 +115,8 @@ impl fmt::Display for OciReference {
     }
 }
 
-/// Parts of lower-case letters and digits, joined by single dots, one or two underscores or any dashes, between slashes.
+/// Whether a repository name is valid: parts separated by slashes. A part has lower-case letters and digits, joined by
+/// single dots, one or two underscores or any number of dashes.
 fn is_repository(repository: &str) -> bool {
     repository.split('/').all(|part| {
         let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -134,7 +135,7 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| word(byte) || byte == b'.' || byte == b'-')
 }
 
-/// What was found in a registry.
+/// A chart pulled from a registry.
 pub(crate) struct Pulled {
     pub(crate) reference: OciReference,
     pub(crate) manifest_digest: String,
@@ -144,7 +145,7 @@ pub(crate) struct Pulled {
     pub(crate) from_cache: bool,
 }
 
-/// A connection to one repository of a registry.
+/// A client of one repository in a registry.
 pub(crate) struct Registry {
     distribution: Distribution,
     cache: Cache,
@@ -152,7 +153,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Prepares to speak to `host` with the credentials in `access`, or else those in Helm's or Docker's files.
+    /// Creates a client of `host`. Credentials are those in `access`, or else in Helm's or Docker's files.
     pub(crate) async fn open(
         host: &str,
         repository: &str,
@@ -172,7 +173,7 @@ impl Registry {
         Ok(Self { distribution, cache, limits })
     }
 
-    /// The tag for `version`: an exact version as it is, anything else as a constraint on the registry's tags.
+    /// Resolves `version` to a tag. Anything but an exact version is a constraint on the registry's tags.
     pub(crate) async fn resolve(
         &self,
         reference: &OciReference,
@@ -209,7 +210,7 @@ impl Registry {
         Ok(OciReference { tag: Some(tag.replace('+', "_")), ..reference.clone() })
     }
 
-    /// A tag beside a digest must name the same content; one that does not exist says nothing against it.
+    /// Checks that the tag next to a digest identifies the same content; a missing tag is accepted.
     async fn check_pinned(
         &self,
         reference: &OciReference,
@@ -228,7 +229,7 @@ impl Registry {
         Ok(reference.clone())
     }
 
-    /// All tags that are versions, the newest first.
+    /// Lists all tags that are versions, newest first.
     pub(crate) async fn versions(&self, reference: &OciReference) -> Result<Vec<String>, Error> {
         let place = OciReference { tag: None, digest: None, ..reference.clone() }.place();
         let mut tags = Vec::new();
@@ -237,7 +238,7 @@ impl Registry {
         for _ in 0..MAX_TAG_PAGES {
             let (page, size) = self.distribution.tags(&place, TAGS_PER_PAGE, last.as_deref(), left).await?;
             left = left.saturating_sub(size);
-            // Registries that know no paging give everything at once, and again and again.
+            // Registries without pagination return the complete list for every page.
             let more = page.len() >= TAGS_PER_PAGE && page.last() != last.as_ref();
             last = page.last().cloned();
             tags.extend(page);
@@ -249,7 +250,7 @@ impl Registry {
         Ok(version::newest_first(versions.filter(|tag| version::is_strict_version(tag))))
     }
 
-    /// Fetches a chart, and its provenance file if that is asked for and there.
+    /// Fetches a chart, and its provenance file if it is requested and exists.
     pub(crate) async fn pull(
         &self,
         reference: &OciReference,
@@ -281,7 +282,7 @@ impl Registry {
         })
     }
 
-    /// The manifest that a reference names; of an index, the first one that is about a chart.
+    /// Fetches the manifest of a reference; of an index, the first manifest with a chart.
     async fn manifest(&self, reference: &OciReference) -> Result<(Manifest, String), Error> {
         let (data, digest) = self.raw_manifest(reference).await?;
         let parsed: AnyManifest = self.parse(reference, &data)?;
@@ -306,12 +307,12 @@ impl Registry {
         }
         Err(Error::NotAChart {
             reference: format!("{SCHEME}{reference}"),
-            message: "no manifest in this index is about a chart".into(),
+            message: "no manifest in this index is a chart".into(),
         })
     }
 
     async fn raw_manifest(&self, reference: &OciReference) -> Result<(Vec<u8>, String), Error> {
-        // What a digest names never changes: no need to ask again.
+        // Content under a digest never changes, so the cached copy is current.
         let pinned = reference.digest.as_deref().and_then(|digest| digest.strip_prefix("sha256:"));
         if let Some((digest, data)) = pinned.and_then(|digest| Some((digest, self.cache.get(digest)?))) {
             return Ok((data, format!("sha256:{digest}")));
@@ -332,7 +333,7 @@ impl Registry {
         })
     }
 
-    /// Fetches a blob, no more of it than its descriptor announces, and checks its digest.
+    /// Fetches a blob of at most the descriptor's size, and verifies its digest.
     async fn blob(&self, reference: &OciReference, layer: &Descriptor) -> Result<(Vec<u8>, bool), Error> {
         let place = format!("{SCHEME}{reference}");
         let expected =
@@ -366,7 +367,7 @@ struct Manifest {
     layers: Vec<Descriptor>,
 }
 
-/// A manifest or an index of manifests: the fields tell which.
+/// A manifest or an index of manifests, distinguished by their fields.
 #[derive(Deserialize)]
 struct AnyManifest {
     config: Option<Descriptor>,

@@ -1,7 +1,7 @@
-//! Objects that are applied and pruned together without being a Helm release: Kubernetes' ApplySets.
+//! Objects that are applied and pruned together without being a Helm release: Kubernetes' ApplySet.
 //!
-//! The parent is a ConfigMap that says which kinds the members are of. A member carries a label with the set's id, so that
-//! those that are no longer wanted can be found. Labels and annotations are those of kubectl's `--applyset`.
+//! The parent is a ConfigMap that lists the kinds of the members. Each member has a label with the set's ID, by which
+//! members that are no longer wanted are found. Labels and annotations are those of `kubectl apply --applyset`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,9 +28,9 @@ const PART_OF: &str = "applyset.kubernetes.io/part-of";
 const TOOLING: &str = "applyset.kubernetes.io/tooling";
 const GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
 const MANAGER: &str = "steer";
-/// How many requests are under way at once.
+/// Maximum number of concurrent requests.
 const REQUESTS: usize = 8;
-/// How long definitions may take to be served.
+/// Timeout for CRDs to be established.
 const ESTABLISH: Duration = Duration::from_secs(60);
 
 /// A set of objects that are applied, pruned and deleted together.
@@ -45,28 +45,28 @@ pub struct ApplySet {
 }
 
 impl ApplySet {
-    /// The set whose parent is the ConfigMap of this name. Objects without a namespace go to the parent's.
+    /// Creates a set whose parent is the ConfigMap of this name. Default namespace of objects: the parent's.
     pub fn new(client: Client, name: impl Into<String>, namespace: impl Into<String>) -> Self {
         let kinds = Kinds::new(client.clone());
         let reporter = Reporter::default();
         Self { client, kinds, name: name.into(), namespace: namespace.into(), force: false, reporter }
     }
 
-    /// Takes over fields that others manage. Default: the conflict is an error.
+    /// Takes over fields of other field managers. Default: a conflict is an error.
     #[must_use]
     pub fn force_conflicts(mut self, yes: bool) -> Self {
         self.force = yes;
         self
     }
 
-    /// Tells of every step.
+    /// Calls a listener with each step.
     #[must_use]
     pub fn on_progress(mut self, listener: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.reporter = Reporter::new(listener);
         self
     }
 
-    /// The set's id, as kubectl computes it.
+    /// Returns the set's ID, as kubectl computes it.
     fn id(&self) -> String {
         let identity = format!("{}.{}.ConfigMap.", self.name, self.namespace);
         let digest = Sha256::digest(identity.as_bytes());
@@ -74,11 +74,11 @@ impl ApplySet {
         format!("applyset-{encoded}-v1")
     }
 
-    /// Applies objects as members of the set: definitions and namespaces first, each by server-side apply.
-    /// Members that are not among them are deleted then. Gives all that were applied.
+    /// Applies objects as members of the set by server-side apply: CRDs and namespaces first. Then deletes the
+    /// members that are not among them. Returns all applied objects.
     ///
     /// # Errors
-    /// Fails if an object is refused, or if definitions are not served in time.
+    /// Fails if the API server refuses an object, or if CRDs are not established in time.
     pub fn apply(&self, objects: Vec<Value>) -> BoxFuture<'_, Result<Vec<Object>>> {
         Box::pin(async move {
             let id = self.id();
@@ -88,7 +88,7 @@ impl ApplySet {
             let before = self.parent_kinds().await?;
             let mut wanted: BTreeSet<String> = applied.iter().map(|object| group_kind(&object.id)).collect();
             wanted.extend(rest.iter().map(group_kind_of));
-            // What is about to be applied is noted down first, so that a run that breaks off leaves nothing that is not found.
+            // Recorded before the apply, so that an interrupted run leaves no object that can't be found.
             self.write_parent(&before.union(&wanted).cloned().collect(), &id).await?;
             applied.extend(self.apply_labelled(rest, &id).await?);
             let keep: BTreeSet<ObjectId> = applied.iter().map(|object| object.id.clone()).collect();
@@ -102,7 +102,7 @@ impl ApplySet {
         })
     }
 
-    /// Applies objects without making them members of the set: nothing is pruned. Gives all that were applied.
+    /// Applies objects without making them members of the set: nothing is pruned. Returns all applied objects.
     ///
     /// # Errors
     /// As [`ApplySet::apply`].
@@ -157,7 +157,7 @@ impl ApplySet {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// The kinds that the parent names; none if there is no parent.
+    /// Returns the kinds that the parent lists; none if there is no parent.
     async fn parent_kinds(&self) -> Result<BTreeSet<String>> {
         let parent = match self.parents().get_opt(&self.name).await {
             Ok(parent) => parent,
@@ -183,17 +183,17 @@ impl ApplySet {
         self.parents().patch(&self.name, &params, &Patch::Apply(&parent)).await.map(drop).map_err(failed)
     }
 
-    /// The live objects that carry the set's label, of these kinds.
+    /// Returns the live objects of these kinds that have the set's label.
     async fn members(&self, kinds: &BTreeSet<String>, id: &str) -> Result<Vec<Object>> {
         let params = ListParams::default().labels(&format!("{PART_OF}={id}"));
         let mut members = Vec::new();
         for group_kind in kinds {
             let (kind, group) = group_kind.split_once('.').unwrap_or((group_kind, ""));
-            // A kind that is gone has no objects.
+            // A removed kind has no objects.
             let Some(kind) = self.kinds.find_in_group(group, kind).await? else { continue };
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.resource);
             let found = match api.list(&params).await {
-                // It went since the cluster was asked for its kinds.
+                // It was removed after discovery.
                 Err(error) if code(&error) == Some(404) => continue,
                 found => found.map_err(Error::object(group_kind))?,
             };
@@ -212,7 +212,7 @@ impl ApplySet {
         Ok(())
     }
 
-    /// An object as it is; nothing if it is gone, or its kind is.
+    /// Returns the live object; `None` if it or its kind is gone.
     async fn live(&self, object: &Object) -> Result<Option<DynamicObject>> {
         match object.api(&self.client).get_opt(&object.id.name).await {
             Err(error) if code(&error) == Some(404) => Ok(None),
@@ -220,11 +220,11 @@ impl ApplySet {
         }
     }
 
-    /// Deletes objects and all members of the set, and waits until they are gone. Definitions are first, so that an operator
-    /// that still runs sees to the finalizers of its objects. With `keep_definitions` they stay.
+    /// Deletes objects and all members of the set, and waits until they are gone. Returns their number. CRDs are deleted
+    /// first, so that a running operator handles the finalizers of its objects. With `keep_definitions` they stay.
     ///
     /// # Errors
-    /// Fails if an object cannot be deleted, or is not gone in time; the error says which finalizers are in the way.
+    /// Fails if an object cannot be deleted, or is not gone in time; the error names the finalizers in the way.
     pub fn delete_all(
         &self,
         objects: Vec<Value>,
@@ -295,12 +295,12 @@ impl ApplySet {
         }
     }
 
-    /// What keeps an object that is being deleted; nothing if it is gone.
+    /// Returns what holds up the deletion of an object; `None` if it is gone.
     async fn still_there<'a>(&self, object: &'a Object) -> Result<Option<(&'a Object, Vec<String>)>> {
         let Some(live) = self.live(object).await? else { return Ok(None) };
         let mut left = vec![held_by(&object.id.to_string(), &live)];
         if is_definition(&object.content) {
-            // A definition goes when its last object has gone.
+            // A CRD is gone when its last object is.
             let live = json!(live);
             let served = live.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
             let version = served.filter_map(|version| version["name"].as_str()).next();
@@ -336,27 +336,27 @@ impl ApplySet {
         Ok(Some((object, left)))
     }
 
-    /// Waits until objects are ready, and tells what is waited for.
+    /// Waits until objects are ready, and reports what it waits for.
     ///
     /// # Errors
-    /// Fails if one will not become ready, or does not in time.
+    /// Fails if an object will not become ready, or is not ready in time.
     pub fn until_ready<'a>(&'a self, objects: &'a [Object], timeout: Duration) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             wait::until(objects, timeout, &self.reporter, |object| self.readiness(object)).await
         })
     }
 
-    /// The readiness of an object, with the reason of its pods where it waits for them.
+    /// Returns the readiness of an object, with the reason why its pods fail.
     async fn readiness(&self, object: &Object) -> Result<Readiness> {
         let Some(live) = self.live(object).await? else {
-            return Ok(Readiness::Waiting("it is not there".into()));
+            return Ok(Readiness::Waiting("not found".into()));
         };
         let content = typed(json!(live), object);
         let mut standing = readiness(&content, false);
         if let Readiness::Waiting(what) = &mut standing
             && let Some(labels) = content.pointer("/spec/selector/matchLabels").and_then(Value::as_object)
         {
-            // Why its pods do not run says more.
+            // The reason of its pods says more.
             let labels: Vec<String> = labels
                 .iter()
                 .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
@@ -389,7 +389,7 @@ fn is_definition(content: &Value) -> bool {
         && text(content, "apiVersion").starts_with("apiextensions.k8s.io/")
 }
 
-/// Whether other objects need it to be there: namespaces and definitions.
+/// Whether other objects depend on it: namespaces and CRDs.
 fn comes_first(content: &Value) -> bool {
     is_definition(content) || (text(content, "kind") == "Namespace" && text(content, "apiVersion") == "v1")
 }

@@ -1,9 +1,9 @@
-//! Confinement: keeping a release within its namespace.
+//! Confinement of a release to its namespace.
 //!
-//! What a chart renders follows the values that it is given, and those of an operator come from people with fewer
-//! rights than the operator has. A confined release writes, deletes and looks up objects of its own namespace, and of
-//! those cluster-scoped kinds that are allowed by name. Definitions in a chart's `crds/` are not rendered from values
-//! and stay possible.
+//! What a chart renders depends on its values, and an operator's values come from people with fewer permissions than
+//! the operator has. A confined release writes, deletes and looks up objects in its own namespace, and those of
+//! cluster-scoped kinds that are allowed by name. CRDs in a chart's `crds/` are not rendered from values and stay
+//! possible.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::kinds::Kind;
 use crate::object::Object;
 
-/// The cluster-scoped kinds that a confined release may have. None by default.
+/// Cluster-scoped kinds that a confined release may have. None by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confinement {
     allowed: BTreeSet<GroupKind>,
@@ -35,12 +35,13 @@ impl fmt::Display for GroupKind {
 }
 
 impl Confinement {
-    /// No cluster-scoped kinds at all.
+    /// Creates a confinement without any cluster-scoped kind.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Allows a cluster-scoped kind, as in `ClusterRole.rbac.authorization.k8s.io`; without a group it is the core's.
+    /// Allows a cluster-scoped kind, such as `ClusterRole.rbac.authorization.k8s.io`. The group is omitted for the
+    /// core group.
     #[must_use]
     pub fn allow(mut self, kind: &str) -> Self {
         let (kind, group) = kind.trim().split_once('.').unwrap_or((kind.trim(), ""));
@@ -48,7 +49,7 @@ impl Confinement {
         self
     }
 
-    /// Whether objects of a kind in a namespace are within that of the release.
+    /// Whether a confined release of namespace `own` may have objects of a kind in a namespace.
     fn admits(&self, kind: &Kind, namespace: &str, own: &str) -> bool {
         if kind.namespaced {
             return namespace == own;
@@ -57,12 +58,12 @@ impl Confinement {
         self.allowed.iter().any(|allowed| allowed.group == resource.group && allowed.kind == resource.kind)
     }
 
-    /// Whether an object is within a namespace.
+    /// Whether a confined release of a namespace may have an object.
     pub(crate) fn admits_object(&self, object: &Object, own: &str) -> bool {
         self.admits(&object.kind, &object.id.namespace, own)
     }
 
-    /// Refuses an object outside of a namespace.
+    /// Refuses an object that a confined release of a namespace may not have.
     pub(crate) fn check(&self, object: &Object, own: &str) -> Result<()> {
         if self.admits_object(object, own) {
             return Ok(());
@@ -74,7 +75,7 @@ impl Confinement {
         })
     }
 
-    /// Refuses a `lookup` that leads out of a namespace, with what to do about it.
+    /// Refuses a `lookup` outside the namespace, with advice in the message.
     pub(crate) fn check_lookup(&self, kind: &Kind, namespace: &str, own: &str) -> Result<(), String> {
         if self.admits(kind, namespace, own) {
             return Ok(());
@@ -94,11 +95,11 @@ impl Confinement {
 
     fn help(&self, kind: &Kind) -> String {
         if kind.namespaced {
-            return "switch the confinement off to allow it".to_owned();
+            return "disable the confinement to allow it".to_owned();
         }
         let resource = &kind.resource;
         let kind = GroupKind { group: resource.group.clone(), kind: resource.kind.clone() };
-        format!("allow the kind as {kind} to have it")
+        format!("add {kind} to the allowed cluster-scoped kinds")
     }
 }
 
@@ -136,15 +137,19 @@ mod tests {
             Confinement::new().check_lookup(&kind, namespace, "lab").unwrap_err()
         };
         let within =
-            "is refused: the release is confined to namespace lab; switch the confinement off to allow it";
+            "is refused: the release is confined to namespace lab; disable the confinement to allow it";
         assert_eq!(said(kind("", "Pod", true), "den"), format!("lookup of Pod in namespace den {within}"));
         assert_eq!(said(kind("", "Pod", true), ""), format!("lookup of Pod in all namespaces {within}"));
-        let cluster = "lookup of Role in the cluster is refused: the release is confined to namespace lab; allow the kind as";
+        let cluster =
+            "lookup of Role in the cluster is refused: the release is confined to namespace lab; add";
         assert_eq!(
             said(kind("example.com", "Role", false), ""),
-            format!("{cluster} Role.example.com to have it")
+            format!("{cluster} Role.example.com to the allowed cluster-scoped kinds")
         );
-        assert_eq!(said(kind("", "Role", false), "den"), format!("{cluster} Role to have it"));
+        assert_eq!(
+            said(kind("", "Role", false), "den"),
+            format!("{cluster} Role to the allowed cluster-scoped kinds")
+        );
         assert_eq!(Confinement::new().check_lookup(&kind("", "Pod", true), "lab", "lab"), Ok(()));
     }
 }

@@ -1,4 +1,4 @@
-//! Encoding of records (JSON, gzip, base64), and what is decoded of one that does not verify.
+//! Encoding of records (JSON, gzip, base64), and restricted decoding of those that do not verify.
 
 use std::io::{Read as _, Write as _};
 use std::ops::Range;
@@ -16,11 +16,11 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result};
 use crate::record::{ChartRecord, Hook, HookExecution, Info, Release, Status, nullable};
 
-/// The most bytes that a record may have when it is unpacked.
+/// Maximum size of a decompressed record, in bytes.
 pub(crate) const MAX_RECORD: u64 = 256 * 1024 * 1024;
-/// The most bytes that a record may have which does not verify: it may be made to use up memory.
+/// Maximum decompressed size of a record that does not verify, which may be crafted to exhaust memory.
 pub(crate) const MAX_UNVERIFIED: u64 = 16 * 1024 * 1024;
-/// The most bytes that the manifest of such a record may have.
+/// Maximum size of the manifest of such a record, in bytes.
 const MAX_UNVERIFIED_MANIFEST: usize = 8 * 1024 * 1024;
 
 pub(crate) fn encode(record: &impl Serialize) -> Result<Vec<u8>> {
@@ -43,7 +43,7 @@ fn decompress(text: &[u8], limit: u64) -> Result<Vec<u8>, String> {
     const GZIP: &[u8] = &[0x1f, 0x8b, 0x08];
     let data = BASE64.decode(text).map_err(|error| error.to_string())?;
     let mut plain = Vec::new();
-    // Records from before Helm packed them are plain.
+    // Records of Helm versions without compression are plain.
     let read = if data.starts_with(GZIP) {
         GzDecoder::new(data.as_slice()).take(limit + 1).read_to_end(&mut plain)
     } else {
@@ -51,7 +51,7 @@ fn decompress(text: &[u8], limit: u64) -> Result<Vec<u8>, String> {
     };
     read.map_err(|error| error.to_string())?;
     if plain.len() as u64 > limit {
-        return Err(format!("it has more than {limit} bytes when it is unpacked"));
+        return Err(format!("unpacked content exceeds the limit of {limit} bytes"));
     }
     Ok(plain)
 }
@@ -60,7 +60,7 @@ pub(crate) fn digest_of(data: &[u8]) -> String {
     Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is read of a record that does not verify: who it says it is, and which objects it lists.
+/// The fields that are read of a record that does not verify: its identity and its list of objects.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct UnverifiedRecord {
@@ -88,7 +88,7 @@ struct UnverifiedMetadata {
     version: String,
 }
 
-/// Where a record is kept, which decides what it may say of itself.
+/// Location of a record, which its content must match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity<'a> {
     pub(crate) namespace: &'a str,
@@ -97,34 +97,40 @@ pub(crate) struct Identity<'a> {
 }
 
 impl Identity<'_> {
-    /// Why a record that says this of itself is not the one that is kept here.
+    /// Returns why a record with this identity does not belong here; `None` if it does.
     pub(crate) fn mismatch(&self, namespace: &str, name: &str, version: i64) -> Option<String> {
         if (namespace, name, version) == (self.namespace, self.name, self.version) {
             return None;
         }
         Some(format!(
-            "it says that it is revision {version} of {name:?} in namespace {namespace:?}, where revision {} of {:?} in \
-             namespace {:?} is kept",
+            "content is revision {version} of {name:?} in namespace {namespace:?}, expected revision {} of \
+             {:?} in namespace {:?}",
             self.version, self.name, self.namespace
         ))
     }
 }
 
-/// Reads what is used of a record that does not verify. One that makes no sense lists nothing: it must not hold up
-/// the release that it is a record of.
+/// Decodes the fields that are used of a record that does not verify. An invalid one lists nothing: it must not hold
+/// up its own release.
 pub(crate) fn unverified(text: &[u8], identity: &Identity<'_>) -> Release {
     let record = decode::<UnverifiedRecord>(text, MAX_UNVERIFIED).and_then(|record| {
         match identity.mismatch(&record.namespace, &record.name, record.version) {
             Some(reason) => Err(reason),
             None if record.manifest.len() > MAX_UNVERIFIED_MANIFEST => {
-                Err(format!("its manifest has more than {MAX_UNVERIFIED_MANIFEST} bytes"))
+                Err(format!("manifest exceeds the limit of {MAX_UNVERIFIED_MANIFEST} bytes"))
             }
             None => Ok(record),
         }
     });
     let record = record.unwrap_or_else(|reason| {
         let Identity { namespace, name, version } = identity;
-        tracing::warn!(namespace, release = name, version, reason, "ignoring what a release record lists");
+        tracing::warn!(
+            namespace,
+            release = name,
+            version,
+            reason,
+            "ignoring the objects listed in a release record"
+        );
         UnverifiedRecord::default()
     });
     let UnverifiedMetadata { name: chart, version } = record.chart.metadata;
@@ -145,7 +151,7 @@ pub(crate) fn unverified(text: &[u8], identity: &Identity<'_>) -> Release {
     }
 }
 
-/// Another status and description in a packed record, all else left as it is.
+/// Replaces status and description in an encoded record, leaving the rest unchanged.
 pub(crate) fn with_status(
     text: &[u8],
     limit: u64,
@@ -166,9 +172,10 @@ pub(crate) fn with_status(
     compress(&record).map_err(|error| error.to_string())
 }
 
-/// Where the value of `info` is in a record. The rest is only skipped: it may be large, and fields may be unknown.
+/// Returns the position of the value of `info` in a record. The rest is skipped: it may be large, with unknown
+/// fields.
 fn info_span(record: &[u8]) -> Result<Range<usize>, String> {
-    let broken = || "it is no JSON object with a field info".to_owned();
+    let broken = || "not a JSON object with a field `info`".to_owned();
     let mut position = skip(record, 0, b'{').ok_or_else(broken)?;
     loop {
         let (name, after) = next::<String>(record, position)?;
@@ -181,25 +188,25 @@ fn info_span(record: &[u8]) -> Result<Range<usize>, String> {
     }
 }
 
-/// The position after white space and a sign, if that is what comes.
+/// Returns the position after optional white space and the expected byte, if it follows.
 fn skip(text: &[u8], from: usize, sign: u8) -> Option<usize> {
     let rest = text.get(from..)?;
     let blank = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     (rest.get(blank) == Some(&sign)).then_some(from + blank + 1)
 }
 
-/// The JSON value at a position, and the position after it.
+/// Parses the JSON value at a position, and returns it with the position after it.
 fn next<T: for<'de> Deserialize<'de>>(text: &[u8], from: usize) -> Result<(T, usize), String> {
     let rest = text.get(from..).unwrap_or_default();
     let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<T>();
     match values.next() {
         Some(Ok(value)) => Ok((value, from + values.byte_offset())),
         Some(Err(error)) => Err(error.to_string()),
-        None => Err("it ends too soon".to_owned()),
+        None => Err("unexpected end of content".to_owned()),
     }
 }
 
-/// What never changes in a revision. How it stands is kept in its main object, so that parts are written once.
+/// The immutable content of a revision. The status is in its main object, so that parts are written only once.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RecordBody {
     chart: ChartRecord,
@@ -208,7 +215,7 @@ pub(crate) struct RecordBody {
     hooks: Vec<Hook>,
 }
 
-/// What Helm says when it is asked to work on a record in parts: no cluster has this kind.
+/// What Helm reports for a record in parts: no cluster has this kind.
 const STUB_MANIFEST: &str = "\
 apiVersion: release.steersman.dev/v1
 kind: StoredInPartsUseSteerInsteadOfHelm
@@ -308,7 +315,7 @@ mod tests {
         let bomb = encode(&"x".repeat(2_000_000)).unwrap();
         assert!(bomb.len() < 10_000);
         let error = decode::<String>(&bomb, 1_000_000).unwrap_err();
-        assert_eq!(error, "it has more than 1000000 bytes when it is unpacked");
+        assert_eq!(error, "unpacked content exceeds the limit of 1000000 bytes");
     }
 
     #[test]
@@ -331,7 +338,7 @@ mod tests {
         assert_eq!(text.len(), 100);
         for packed in [compress(&text).unwrap(), BASE64.encode(&text).into_bytes()] {
             assert_eq!(decode::<String>(&packed, 100).unwrap().len(), 98);
-            assert!(decode::<String>(&packed, 99).unwrap_err().contains("more than 99 bytes"));
+            assert!(decode::<String>(&packed, 99).unwrap_err().contains("exceeds the limit of 99 bytes"));
             assert!(decode::<String>(&packed, 0).is_err());
         }
     }
@@ -360,8 +367,8 @@ mod tests {
         assert_eq!(HERE.mismatch("lab", "shop", 7), None);
         assert_eq!(
             HERE.mismatch("den", "bar", 8).unwrap(),
-            "it says that it is revision 8 of \"bar\" in namespace \"den\", where revision 7 of \"shop\" in namespace \"lab\" \
-             is kept"
+            "content is revision 8 of \"bar\" in namespace \"den\", expected revision 7 of \"shop\" \
+             in namespace \"lab\""
         );
     }
 

@@ -1,30 +1,30 @@
-//! Why something could not be done with a release.
+//! Errors of release operations.
 
 use crate::record::Release;
 
-/// Why something could not be done with a release. The texts are Helm's where Helm has them.
+/// Error of a release operation. The messages are Helm's where Helm has them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no release of that name, or no such revision of it.
+    /// The release, or the revision of it, does not exist.
     #[error("release: not found")]
     NotFound {
         /// The release's name.
         name: String,
     },
-    /// There is no revision of that name that is deployed.
+    /// The release has no deployed revision.
     #[error("{name:?} has no deployed releases")]
     NotDeployed {
         /// The release's name.
         name: String,
     },
-    /// The name is taken by a release that is still there.
+    /// The name is in use by an existing release.
     #[error("cannot re-use a name that is still in use")]
     NameInUse,
-    /// Another process works on the release, or did until a moment ago.
+    /// Another process is working on the release, or was until a moment ago.
     #[error("another operation (install/upgrade/rollback) is in progress")]
     InProgress {
-        /// How long until the other process counts as gone.
+        /// Time until the lock of the other process expires.
         remaining: std::time::Duration,
     },
     /// The release name is invalid.
@@ -33,13 +33,13 @@ pub enum Error {
          ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
     )]
     InvalidName(String),
-    /// A revision below zero was asked for.
+    /// A negative revision was requested.
     #[error("invalid release revision")]
     InvalidRevision,
-    /// The revision to go back to is not in the history.
+    /// The revision to roll back to is not in the history.
     #[error("release has no {0} version")]
     NoSuchRevision(i64),
-    /// Labels were given that Helm keeps for itself.
+    /// The given labels include some that Helm reserves.
     #[error(
         "user supplied labels contains system reserved label name. System labels: [name owner status version createdAt \
          modifiedAt]"
@@ -48,10 +48,10 @@ pub enum Error {
     /// Loading, values or rendering failed.
     #[error(transparent)]
     Chart(#[from] steersman_chart::Error),
-    /// A rendered document is no Kubernetes object.
+    /// A rendered document is not a Kubernetes object.
     #[error("{0}")]
     Manifest(String),
-    /// The cluster does not know a kind.
+    /// The cluster does not serve a kind.
     #[error("no matches for kind {kind:?} in version {api_version:?}")]
     UnknownKind {
         /// The kind.
@@ -68,7 +68,7 @@ pub enum Error {
         operation: &'static str,
         /// The object.
         object: String,
-        /// What about it says so.
+        /// Which metadata are wrong.
         reason: String,
     },
     /// An object is outside of the namespace that the release is confined to.
@@ -78,31 +78,31 @@ pub enum Error {
         object: String,
         /// The release's namespace.
         namespace: String,
-        /// What to do about it.
+        /// How to allow it.
         help: String,
     },
-    /// The revision to go back to was not written by this program, or was changed since.
-    #[error("revision {0} cannot be rolled back to: its record does not verify")]
+    /// The revision to roll back to was not written by this program, or was changed since.
+    #[error("cannot roll back to revision {0}: its record failed verification")]
     Unverified(i64),
-    /// The cluster refused something about an object.
+    /// The API server refused a request for an object.
     #[error("{object}: {}", answer(.source))]
     Object {
         /// The object.
         object: String,
-        /// What the cluster said.
+        /// The API server's error.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The cluster could not be asked.
+    /// The API server could not be queried.
     #[error("{context}: {}", answer(.source))]
     Kube {
-        /// What was being done.
+        /// The operation that failed.
         context: &'static str,
-        /// What the cluster said.
+        /// The API server's error.
         #[source]
         source: Box<kube::Error>,
     },
-    /// A stored record is no release.
+    /// A stored record is invalid.
     #[error("cannot read release record {key}: {reason}")]
     Record {
         /// The name of the Secret or ConfigMap.
@@ -113,19 +113,19 @@ pub enum Error {
     /// A hook failed.
     #[error("{0}")]
     Hook(String),
-    /// Something did not become ready, or go away, in time.
+    /// An object did not become ready, or was not deleted, in time.
     #[error("timed out waiting for {}: {}", if .what.is_empty() { "the condition" } else { "objects" }, .what.join("; "))]
     Timeout {
-        /// The objects that were still waited for, with what they lack.
+        /// The objects that were still waited for, and what they lack.
         what: Vec<String>,
     },
-    /// A workload failed for good while it was waited for.
+    /// A workload failed permanently while it was waited for.
     #[error("{0}")]
     Workload(String),
-    /// The operation failed; the revision is recorded as failed, and with `atomic` undone.
+    /// The operation failed: the revision is recorded as failed and, with `atomic`, undone.
     #[error("{message}")]
     Failed {
-        /// What went wrong, and what was done about it.
+        /// What went wrong, and how it was handled.
         message: String,
         /// The failed revision.
         release: Box<Release>,
@@ -133,10 +133,10 @@ pub enum Error {
         #[source]
         source: Box<Error>,
     },
-    /// The release is uninstalled already, and its history kept.
+    /// The release is already uninstalled, with its history kept.
     #[error("the release named {0:?} is already deleted")]
     AlreadyDeleted(String),
-    /// An uninstall went through with errors.
+    /// An uninstall completed with errors.
     #[error("uninstallation completed with {} error(s): {}", .0.len(), .0.join("; "))]
     Uninstall(Vec<String>),
     /// A post-renderer failed.
@@ -145,17 +145,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps what the cluster said.
+    /// Wraps an error of the API server.
     pub(crate) fn kube(context: &'static str) -> impl FnOnce(kube::Error) -> Self {
         move |source| Self::Kube { context, source: Box::new(source) }
     }
 
-    /// Wraps what the cluster said of an object.
+    /// Wraps an error of the API server about an object.
     pub(crate) fn object(object: impl ToString) -> impl FnOnce(kube::Error) -> Self {
         move |source| Self::Object { object: object.to_string(), source: Box::new(source) }
     }
 
-    /// What the cluster answered, if it did.
+    /// Returns the HTTP status of the API server's response, if there was one.
     pub fn status_code(&self) -> Option<u16> {
         match self {
             Self::Object { source, .. } | Self::Kube { source, .. } => code(source),
@@ -165,7 +165,7 @@ impl Error {
     }
 }
 
-/// The HTTP status of an answer.
+/// Returns the HTTP status of a response.
 pub(crate) fn code(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),
@@ -173,10 +173,10 @@ pub(crate) fn code(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// The result of something done with a release.
+/// Result of a release operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What the API server said, without the rest of its answer, which a reader has no use for.
+/// Returns the API server's message, without the rest of the response, which is no use to a reader.
 fn answer(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),

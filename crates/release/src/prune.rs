@@ -1,7 +1,7 @@
-//! Deleting what is no longer part of a release.
+//! Pruning: deleting objects that are no longer part of a release.
 //!
-//! What a record lists is deleted only if the live object carries the release's ownership: a record is a claim. What
-//! cannot be deleted is kept in the record of the new revision until it is gone.
+//! An object that a record lists is deleted only if the live object has the release's ownership metadata: a record is
+//! only a claim. What cannot be deleted is kept in the record of the new revision until it is gone.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::record::{Release, Undeleted};
 use crate::releases::Releases;
 use crate::write::Writer;
 
-/// Limit on the objects of a record that does not verify.
+/// Maximum number of objects that are read of a record that does not verify.
 const MAX_UNVERIFIED_OBJECTS: usize = 2_000;
 
 impl Undeleted {
@@ -32,12 +32,16 @@ impl Undeleted {
 }
 
 impl Releases {
-    /// The objects that a record lists, as far as the cluster has their kinds and the release may have them.
+    /// Returns the objects that a record lists, of kinds that the cluster serves and the release may have.
     pub(crate) async fn listed(&self, release: &Release) -> Result<Vec<Object>> {
         let parsed = object::parse_known(&release.manifest, &self.namespace, &self.kinds).await;
         let mut objects = match parsed {
             Err(Error::Manifest(reason)) if release.unverified => {
-                tracing::warn!(release = release.name, reason, "ignoring what a release record lists");
+                tracing::warn!(
+                    release = release.name,
+                    reason,
+                    "ignoring the objects listed in a release record"
+                );
                 Vec::new()
             }
             parsed => parsed?,
@@ -49,7 +53,7 @@ impl Releases {
         Ok(objects)
     }
 
-    /// The objects that a revision still has to delete.
+    /// Returns the objects that a revision still has to delete.
     pub(crate) async fn undeleted(&self, release: &Release) -> Result<Vec<Object>> {
         let mut objects = Vec::new();
         for Undeleted { api_version, kind, namespace, name, .. } in &release.undeleted {
@@ -58,7 +62,7 @@ impl Releases {
             });
             match object::resolve(content, &self.namespace, &self.kinds).await {
                 Ok(object) => objects.push(object),
-                // With the kind all its objects went.
+                // All objects of a removed kind are gone.
                 Err(Error::UnknownKind { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -67,14 +71,14 @@ impl Releases {
         Ok(objects)
     }
 
-    /// Leaves out objects that a confined release may not have.
+    /// Removes objects that a confined release may not have.
     fn admitted(&self, objects: &mut Vec<Object>) {
         if let Some(confinement) = &self.confinement {
             objects.retain(|object| confinement.admits_object(object, &self.namespace));
         }
     }
 
-    /// Deletes what earlier revisions wanted and this one does not, and says what could not be deleted.
+    /// Deletes the objects of earlier revisions that are no longer desired. Returns those that could not be deleted.
     pub(crate) async fn prune(
         &self,
         release: &str,
@@ -114,10 +118,10 @@ impl Releases {
         writer.delete_seen(object, &live, PropagationPolicy::Background).await
     }
 
-    /// Tries again to delete what a revision could not, and stores what is left of it.
+    /// Retries the deletion of objects that a revision could not delete, and records the rest.
     ///
     /// # Errors
-    /// Fails if the cluster cannot be asked. What still cannot be deleted is no failure.
+    /// Fails if the cluster cannot be queried. An object that still cannot be deleted is not an error.
     pub fn delete_leftovers<'a>(&'a self, release: &'a mut Release) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             if release.undeleted.is_empty() {
@@ -133,10 +137,10 @@ impl Releases {
         })
     }
 
-    /// The objects of a release that are still in the cluster, apart from those that stay.
+    /// Returns the objects of a release that still exist, except those with the resource policy `keep`.
     ///
     /// # Errors
-    /// Fails if the manifest does not parse, or the cluster cannot be asked.
+    /// Fails if the manifest does not parse, or the cluster cannot be queried.
     pub fn remaining<'a>(&'a self, release: &'a Release) -> BoxFuture<'a, Result<Vec<ObjectId>>> {
         Box::pin(async move {
             let mut objects = self.listed(release).await?;

@@ -1,4 +1,4 @@
-//! The releases of a namespace: options, reads and what all operations share.
+//! The releases of a namespace: options, reads, and what all operations share.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,18 +25,18 @@ use crate::signature::{RecordKey, Verifier};
 use crate::storage::{Revision, Storage, StorageKind};
 use crate::write::{WriteMode, Writer};
 
-/// Helm's field manager: so that no field loses its owner when `helm` and `steer` take turns on a release.
+/// Helm's field manager: no field changes its owner when `helm` and `steer` take turns on a release.
 const MANAGER: &str = "helm";
-/// The longest name that a release may have.
+/// Maximum length of a release name.
 const MAX_NAME: usize = 53;
-/// Concurrent reads.
+/// Maximum number of concurrent reads.
 const READS: usize = 8;
 
 type Decorate = Arc<dyn Fn(&mut Object) + Send + Sync>;
-/// Changes a manifest before it is used: what `--post-renderer` runs.
+/// Post-renderer: changes a manifest before it is used, as Helm's `--post-renderer` does.
 pub type PostRender = Arc<dyn Fn(&str) -> std::result::Result<String, String> + Send + Sync>;
 
-/// The releases of a namespace. Cheap to clone.
+/// Client for the releases of a namespace. Cheap to clone.
 #[derive(Clone)]
 pub struct Releases {
     pub(crate) client: Client,
@@ -47,7 +47,7 @@ pub struct Releases {
     pub(crate) recover: Recover,
     /// Whether an interrupted operation is being recovered.
     pub(crate) recovering: bool,
-    /// Where the objects of releases may be; anywhere without it.
+    /// Confinement of releases; objects may be anywhere without it.
     pub(crate) confinement: Option<Confinement>,
     pub(crate) is_foreign: Option<IsForeign>,
     kind: StorageKind,
@@ -56,67 +56,67 @@ pub struct Releases {
     decorate: Option<Decorate>,
 }
 
-/// When to recover a release whose last operation is still pending.
+/// When to recover a release with a pending operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recover {
-    /// Once its lock has expired: after half a minute, or ten minutes for an operation of the real `helm`, which takes no
-    /// lock. The default.
+    /// Once its lock has expired, which takes 30 seconds. For an operation of the real `helm`, which takes no lock,
+    /// that is ten minutes. The default.
     #[default]
     WhenStale,
-    /// At once: the caller is the only writer, as a leader is.
+    /// At once: for a caller that is the only writer, such as a leader.
     Always,
 }
 
-/// How to install or upgrade.
+/// Options of install and upgrade.
 #[derive(Clone, Default)]
 pub struct Options {
     /// Wait until the objects are ready. False by default.
     pub wait: bool,
-    /// Wait until jobs have ended too. Only with `wait`. False by default.
+    /// Wait until Jobs have completed too. Only with `wait`. False by default.
     pub wait_for_jobs: bool,
-    /// How long each hook, and waiting, may take. Five minutes by default.
+    /// Timeout of each hook, and of waiting. Five minutes by default.
     pub timeout: Timeout,
-    /// Undo what failed: uninstall, or roll back. Implies `wait`. False by default.
+    /// Undo a failed operation: uninstall, or roll back. Implies `wait`. False by default.
     pub atomic: bool,
-    /// Delete what an upgrade created if it fails. False by default.
+    /// Delete the objects that a failed upgrade created. False by default.
     pub cleanup_on_fail: bool,
     /// Run no hooks. False by default.
     pub disable_hooks: bool,
-    /// What becomes of the definitions in `crds/`. By default an install creates them and an upgrade leaves them.
+    /// Policy for the CRDs in `crds/`. By default an install creates missing ones, and an upgrade ignores them.
     pub crds: Option<CrdPolicy>,
-    /// Make the release's namespace. Only for installs. False by default.
+    /// Create the release's namespace. Only for installs. False by default.
     pub create_namespace: bool,
-    /// Take the name of a release that failed or was uninstalled. Only for installs. False by default.
+    /// Reuse the name of a release that failed or was uninstalled. Only for installs. False by default.
     pub replace: bool,
-    /// Adopt objects without ownership metadata, or of another release. False by default.
+    /// Adopt objects without ownership metadata, or with that of another release. False by default.
     pub take_ownership: bool,
-    /// Adopt the objects of a release whose records are missing: no hooks run, and random values of templates stay as
-    /// they are. Only for installs. False by default.
+    /// Adopt the objects of a release whose records are missing. No hooks run, and randomly generated values are kept
+    /// from the live objects. Only for installs. False by default.
     pub adopt_existing: bool,
-    /// What the revision's description says. Helm's words by default.
+    /// Description of the revision. Helm's wording by default.
     pub description: Option<String>,
-    /// Labels of the record; on upgrades over those of the last one, where `null` removes one.
+    /// Labels of the record. An upgrade merges them into the last revision's, where `null` removes a label.
     pub labels: BTreeMap<String, String>,
-    /// Write nothing. By default everything is written.
+    /// Dry run: write nothing. Off by default.
     pub dry_run: Option<DryRun>,
-    /// How an upgrade's values come about. By default those given, or the last ones if none are.
+    /// How an upgrade combines values. By default those given, or the last revision's if none are given.
     pub values: ValuesPolicy,
-    /// How many revisions are kept; 0 keeps all. Ten by default.
+    /// Maximum number of revisions to keep; 0 keeps all. Ten by default.
     pub history_max: HistoryMax,
-    /// Do not look at values.schema.json. False by default.
+    /// Skip validation against values.schema.json. False by default.
     pub skip_schema_validation: bool,
-    /// How schemas that a schema refers to by URL are fetched. Not at all by default.
+    /// Fetches schemas that a schema references by URL. Not fetched by default.
     pub fetch_schema: Option<FetchSchema>,
-    /// Let `getHostByName` ask the network. False by default.
+    /// Let `getHostByName` query DNS. False by default.
     pub enable_dns: bool,
-    /// What rendering may use. By default a cost of 200 million, 256 MiB and one minute.
+    /// Limits of rendering. By default a cost of 200 million, 256 MiB and one minute.
     pub render: RenderLimits,
-    /// Take the notes of subcharts too. False by default.
+    /// Include the notes of subcharts. False by default.
     pub sub_notes: bool,
-    /// Keep what templates draw at random as it was in the last revision. Only for upgrades. False by default, as in
+    /// Keep randomly generated values of templates from the last revision. Only for upgrades. False by default, as in
     /// Helm.
     pub keep_random: bool,
-    /// Changes the manifest before it is used.
+    /// Changes the manifest before it is used. None by default.
     pub post_render: Option<PostRender>,
 }
 
@@ -134,7 +134,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// A time to wait at most. Five minutes by default.
+/// Timeout of a wait. Five minutes by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeout(pub Duration);
 
@@ -144,7 +144,7 @@ impl Default for Timeout {
     }
 }
 
-/// A number of revisions to keep; 0 keeps all. Ten by default.
+/// Maximum number of revisions to keep; 0 keeps all. Ten by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryMax(pub usize);
 
@@ -154,42 +154,42 @@ impl Default for HistoryMax {
     }
 }
 
-/// What becomes of the definitions in a chart's `crds/`.
+/// Policy for the CRDs in a chart's `crds/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrdPolicy {
-    /// They are left alone.
+    /// Ignore them.
     Skip,
-    /// Those that are missing are created.
+    /// Create missing ones.
     Create,
-    /// Those that are missing are created, and those that differ are replaced.
+    /// Create missing ones, and replace those that differ.
     CreateReplace,
 }
 
-/// What a dry run may ask the cluster.
+/// Whether a dry run may query the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DryRun {
-    /// Templates look nothing up.
+    /// `lookup` finds nothing.
     Client,
-    /// Templates look things up.
+    /// `lookup` queries the cluster.
     Server,
 }
 
-/// How an upgrade's values come about.
+/// How an upgrade combines values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ValuesPolicy {
-    /// Those given; the last ones if none are given.
+    /// The given values; the last revision's if none are given.
     #[default]
     Given,
-    /// Those given, even if there are none.
+    /// The given values, even if there are none.
     Reset,
-    /// Those given over the last ones, and the last chart's defaults.
+    /// The given values over the last revision's, with the last chart's defaults.
     Reuse,
-    /// Those given over the last ones, and the new chart's defaults.
+    /// The given values over the last revision's, with the new chart's defaults.
     ResetThenReuse,
 }
 
 impl Releases {
-    /// The releases of a namespace, in Helm's default storage.
+    /// Creates a client for the releases of a namespace, in Helm's default storage.
     pub fn new(client: Client, namespace: impl Into<String>) -> Self {
         let kinds = Kinds::new(client.clone());
         Self::with_kinds(client, namespace, kinds)
@@ -224,25 +224,25 @@ impl Releases {
         self
     }
 
-    /// Trusts only records that this key signed for this subject, and signs new ones. All are trusted by default, as Helm
-    /// does; without a key none are.
+    /// Trusts only records that this key signed for this subject, and signs new ones. By default all are trusted, as by
+    /// Helm; with no key none are.
     ///
-    /// A record that does not verify serves to find the objects that it lists, which are deleted only if they carry the
-    /// release's ownership. Its hooks do not run, and it is not rolled back to.
+    /// A record that does not verify is used only to find the objects that it lists, which are deleted only if they
+    /// have the release's ownership metadata. Its hooks do not run, and it cannot be rolled back to.
     #[must_use]
     pub fn verified_by(mut self, key: Option<RecordKey>, subject: impl Into<String>) -> Self {
         self.storage = self.storage.verified_by(Verifier { key, subject: subject.into() });
         self
     }
 
-    /// Keeps objects, hooks and lookups of releases in their namespace. They may be anywhere by default.
+    /// Confines objects, hooks and lookups of releases to their namespace. Not confined by default.
     #[must_use]
     pub fn confined(mut self, confinement: Confinement) -> Self {
         self.confinement = Some(confinement);
         self
     }
 
-    /// Predicate for live objects that belong to another owner though they carry the release's metadata: they are not
+    /// Sets a predicate for live objects that have the release's metadata but belong to another owner. They are not
     /// deleted. None by default.
     #[must_use]
     pub fn foreign_if(
@@ -253,21 +253,21 @@ impl Releases {
         self
     }
 
-    /// Lets new records belong to these owners. None by default.
+    /// Sets the owner references of new records. None by default.
     #[must_use]
     pub fn owned_by(mut self, owners: Vec<OwnerReference>) -> Self {
         self.storage = self.storage.owned_by(owners);
         self
     }
 
-    /// How objects are written. By server-side apply by default.
+    /// Sets how objects are written. By server-side apply by default.
     #[must_use]
     pub fn write_mode(mut self, mode: WriteMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// Field manager of all writes. `helm` by default, so that `helm` and `steer` can take turns.
+    /// Sets the field manager of all writes. `helm` by default, so that `helm` and `steer` can take turns.
     #[must_use]
     pub fn field_manager(mut self, manager: impl Into<String>) -> Self {
         self.manager = manager.into();
@@ -301,7 +301,7 @@ impl Releases {
         self
     }
 
-    /// When interrupted operations are recovered. Once their lock has expired by default.
+    /// Sets when interrupted operations are recovered. Once their lock has expired by default.
     #[must_use]
     pub fn recover(mut self, recover: Recover) -> Self {
         self.recover = recover;
@@ -318,18 +318,18 @@ impl Releases {
         &self.kinds
     }
 
-    /// The revisions of a release, oldest first; none if there is no such release.
+    /// Returns the revisions of a release, oldest first; none if there is no such release.
     ///
     /// # Errors
-    /// Fails if the cluster cannot be asked.
+    /// Fails if the cluster cannot be queried.
     pub fn revisions<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<Revision>>> {
         Box::pin(async move { self.storage.revisions(name).await })
     }
 
-    /// A revision of a release, the latest by default.
+    /// Returns a revision of a release, the latest by default.
     ///
     /// # Errors
-    /// Fails if there is none, or it cannot be read.
+    /// Fails if it does not exist or cannot be read.
     pub fn get<'a>(&'a self, name: &'a str, revision: Option<i64>) -> BoxFuture<'a, Result<Release>> {
         Box::pin(async move {
             check_name(name)?;
@@ -341,7 +341,7 @@ impl Releases {
         })
     }
 
-    /// All revisions of a release with their records, oldest first.
+    /// Returns all revisions of a release with their records, oldest first.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -366,7 +366,7 @@ impl Releases {
     /// ```
     ///
     /// # Errors
-    /// Fails if there is none, or one cannot be read.
+    /// Fails if there is no such release, or if a record cannot be read.
     pub fn history<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<Release>>> {
         Box::pin(async move {
             check_name(name)?;
@@ -378,11 +378,11 @@ impl Releases {
         })
     }
 
-    /// The latest revision of each release, by name. `selector` chooses among labels; `everywhere` looks into all
-    /// namespaces.
+    /// Returns the latest revision of each release, by name. `selector` is a label selector; `everywhere` includes
+    /// all namespaces.
     ///
     /// # Errors
-    /// Fails if the cluster cannot be asked. Records that are none are left out.
+    /// Fails if the cluster cannot be queried. Invalid records are left out.
     pub fn list<'a>(
         &'a self,
         selector: Option<&'a str>,
@@ -439,7 +439,7 @@ impl Releases {
             }
             let what = format!("revision {} was left {}", revision.version, revision.status);
             self.reporter.report(&Progress::Recovering { what });
-            let description = format!("Interrupted while {}, taken up by the next run", revision.status);
+            let description = format!("Interrupted while {}, recovered by the next run", revision.status);
             self.storage.set_status(&revision.name, revision.version, Status::Failed, &description).await?;
             revision.status = Status::Failed;
             recovered.recovering = true;
@@ -447,7 +447,7 @@ impl Releases {
         Ok(recovered)
     }
 
-    /// The live states of objects, in their order.
+    /// Returns the live states of objects, in their order.
     pub(crate) async fn live(&self, objects: &[Object]) -> Result<Vec<Option<DynamicObject>>> {
         let writer = self.writer();
         let reads: Vec<_> = objects.iter().map(|object| writer.live(object)).collect();
@@ -466,16 +466,17 @@ impl fmt::Debug for Releases {
     }
 }
 
-/// The number of the revision after these.
+/// Returns the next revision number.
 pub(crate) fn next_version(revisions: &[Revision]) -> Result<i64> {
     let Some(last) = revisions.last() else { return Ok(1) };
     last.version.checked_add(1).ok_or_else(|| Error::Record {
         key: last.key(),
-        reason: "no revision number comes after it: delete the record".into(),
+        reason: "the revision number is at its maximum: delete the record".into(),
     })
 }
 
-/// Lower-case letters, digits and dashes in parts between dots, each beginning and ending with no dash.
+/// Checks a release name. Allowed are lower-case alphanumerics and dashes in parts between dots, without a dash at
+/// either end.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_part = |part: &str| {

@@ -1,4 +1,4 @@
-//! Rendering a chart for a cluster: with its capabilities, and with what `lookup` finds there.
+//! Renders a chart for a cluster: with its capabilities and `lookup`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,15 +17,15 @@ use crate::confinement::Confinement;
 use crate::error::{Error, Result, code};
 use crate::kinds::Kinds;
 
-/// How often a render may ask for objects that it did not ask for before.
+/// Maximum number of renders that request further objects.
 const MAX_ROUNDS: usize = 16;
 
-/// What rendering a chart may use, so that no chart and no values hold up anything else.
+/// Limits of rendering a chart, so that no chart or values hold up anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderLimits {
-    /// Cost and memory of all templates together. Those of [`Limits::default`] by default.
+    /// Cost and memory of all templates together. [`Limits::default`] by default.
     pub limits: Limits,
-    /// Time for rendering all templates once. One minute by default.
+    /// Timeout of rendering all templates once. One minute by default.
     pub timeout: Duration,
 }
 
@@ -35,11 +35,11 @@ impl Default for RenderLimits {
     }
 }
 
-/// What `lookup` asks for: version, kind, namespace and name.
+/// Arguments of `lookup`: API version, kind, namespace and name.
 type LookupKey = (String, String, String, String);
 type LookupResults = HashMap<LookupKey, LookupResult>;
 
-/// What a `lookup` comes to.
+/// Result of a `lookup`.
 #[derive(Clone)]
 enum LookupResult {
     Found(Value),
@@ -48,27 +48,27 @@ enum LookupResult {
     Refused(String),
 }
 
-/// A chart to be rendered.
+/// A chart to render, and how.
 pub(crate) struct Request {
     pub(crate) chart: Chart,
     pub(crate) values: Values,
     pub(crate) options: RenderOptions,
-    /// The time that it may take.
+    /// Timeout of one render.
     pub(crate) timeout: Duration,
-    /// Whether `lookup` asks the cluster.
+    /// Whether `lookup` queries the cluster.
     pub(crate) lookup: bool,
-    /// Whether `getHostByName` asks the network.
+    /// Whether `getHostByName` queries DNS.
     pub(crate) enable_dns: bool,
 }
 
-/// A render, and whether anything in it was drawn at random or taken from the clock.
+/// A rendered chart, and whether it used randomness or the clock.
 pub(crate) struct RenderOutput {
     pub(crate) rendered: Rendered,
     pub(crate) random: bool,
 }
 
-/// Renders a chart. Templates cannot wait for a cluster: what a render asks for in vain is fetched, and it begins again.
-/// `confined` is where a confined release may look things up.
+/// Renders a chart. Templates cannot wait for the cluster: objects that `lookup` lacks are fetched, and the render
+/// starts again. `confined` restricts the lookups of a confined release.
 pub(crate) async fn render(
     request: Request,
     client: &kube::Client,
@@ -88,7 +88,7 @@ pub(crate) async fn render(
             answers.insert(lookup_key, answer);
         }
     }
-    Err(Error::Manifest(format!("templates look up new objects after {MAX_ROUNDS} rounds")))
+    Err(Error::Manifest(format!("lookups of templates did not converge after {MAX_ROUNDS} rounds")))
 }
 
 struct Attempt {
@@ -98,10 +98,10 @@ struct Attempt {
     back: LookupResults,
 }
 
-/// Renders on a thread of its own: a template that computes for seconds must not keep a lease from being renewed.
+/// Renders on a separate thread. A template that computes for seconds must not keep a lease from being renewed.
 async fn attempt(request: &Arc<Request>, answers: LookupResults) -> Result<Attempt> {
     let interrupt = Interrupt::new();
-    // Where nothing waits for the result any more, the render ends too.
+    // Dropping this future interrupts the render.
     let _abandoned = InterruptOnDrop(interrupt.clone());
     let options = RenderOptions { interrupt: interrupt.clone(), ..request.options.clone() };
     let shared = Arc::clone(request);
@@ -135,7 +135,7 @@ fn render_once(request: &Request, options: &RenderOptions, answers: LookupResult
         shared: Rc::clone(&shared),
     };
     let result = request.chart.render(&request.values, options, environment);
-    // The environment went with the render.
+    // The environment was dropped with the render.
     let shared = Rc::try_unwrap(shared).unwrap_or_else(|shared| Shared {
         answers: shared.answers.clone(),
         unknown: RefCell::new(shared.unknown.borrow().clone()),
@@ -155,7 +155,7 @@ struct Shared {
     random: Cell<bool>,
 }
 
-/// The machine's clock and random source, and objects that were fetched before.
+/// The machine's clock and random source, and the objects fetched so far.
 struct LookupEnvironment {
     system: System,
     lookup: bool,
@@ -234,7 +234,7 @@ async fn fetch(
     })
 }
 
-/// The items of a list say their kind, which they leave out on the wire.
+/// Builds a list. Its items need `apiVersion` and `kind`, which the API server omits.
 fn listed(items: Vec<DynamicObject>, api_version: &str, kind: &str) -> Value {
     let items: Vec<Value> = items
         .into_iter()
@@ -248,7 +248,7 @@ fn listed(items: Vec<DynamicObject>, api_version: &str, kind: &str) -> Value {
     json!({ "apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items })
 }
 
-/// How to render for a release.
+/// Returns the render options for a release.
 pub(crate) fn options(
     release: steersman_chart::Release,
     capabilities: Capabilities,
@@ -286,7 +286,7 @@ mod tests {
             lookup: false,
             enable_dns: false,
         });
-        // On one thread for renders, what follows one that never ends never runs.
+        // With one render thread, a render that never ends would block those that follow it.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .max_blocking_threads(1)

@@ -1,10 +1,10 @@
-//! Where revisions are kept: Helm's own Secrets or ConfigMaps, read and written as Helm does.
+//! Storage of revisions: Helm's own Secrets or ConfigMaps, in Helm's format.
 //!
-//! A record that does not fit into one object is kept in parts. Its main object then is a valid record for Helm too,
-//! whose manifest names a kind that no cluster has: whatever Helm would do with it is refused with that word.
+//! A record that does not fit into one object is stored in parts. Its main object is then still a valid record for
+//! Helm, with a manifest of a kind that no cluster has: Helm's operations on it fail with the name of that kind.
 //!
-//! A record must say of itself what its object's name and namespace say. With a [`Verifier`], records are signed, and one
-//! that does not verify is read by [`encoding::unverified`], and never signed.
+//! The content of a record must match its object's name and namespace. With a [`Verifier`] records are signed. One that
+//! does not verify is read by [`encoding::unverified`], and never signed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,26 +28,26 @@ const TYPE: &str = "helm.sh/release.v1";
 const PART_TYPE: &str = "steersman.dev/release-part.v1";
 const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];
 
-/// Expiry of the lock of the process that works on the revision.
+/// Annotation with the expiry of the lock of the process that works on the revision.
 const LOCKED_UNTIL: &str = "release.steersman.dev/alive-until";
-/// How many parts a record has, and which.
+/// Annotations with the number of parts of a record, and their digest.
 const PARTS: &str = "release.steersman.dev/parts";
 const BODY: &str = "release.steersman.dev/body";
 
-/// How long such a lock lasts, and how often it is renewed.
+/// Duration of such a lock, and how often it is renewed.
 const LOCK_DURATION: Duration = Duration::from_secs(30);
 const LOCK_RENEWAL: Duration = Duration::from_secs(10);
-/// How long an operation of the real helm, which takes no lock, counts as in progress.
+/// How long an operation of the real `helm`, which takes no lock, counts as in progress.
 const HELM_LOCK_DURATION: Duration = Duration::from_secs(600);
 
-/// The most bytes that one object carries. Kubernetes takes 1 MiB; names and labels need some of that.
+/// Maximum payload of one object, in bytes. Kubernetes accepts 1 MiB; names and labels need some of that.
 const MAX_OBJECT: usize = 1_000_000;
-/// The most parts that a record may have: more than its bytes can fill.
+/// Maximum number of parts of a record: more than its size limit can fill.
 const MAX_PARTS: usize = 256;
-/// How many records are read at once.
+/// Maximum number of concurrent reads.
 const READS: usize = 8;
 
-/// What holds the records.
+/// Kind of the objects that store records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StorageKind {
     /// Secrets: Helm's default.
@@ -57,18 +57,18 @@ pub enum StorageKind {
     ConfigMaps,
 }
 
-/// A revision as its labels tell, without its record.
+/// A revision, as described by the labels of its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
     /// The release's name.
     pub name: String,
-    /// Where it is kept.
+    /// The namespace of its record.
     pub namespace: String,
-    /// The number.
+    /// The revision number.
     pub version: i64,
-    /// How it stands.
+    /// The status.
     pub status: Status,
-    /// Expiry of the lock, if it is pending.
+    /// Expiry of the lock, if the revision is pending.
     pub(crate) locked_until: Option<Timestamp>,
 }
 
@@ -79,9 +79,9 @@ pub(crate) struct Storage {
     namespace: Option<String>,
     kind: StorageKind,
     resource: ApiResource,
-    /// What owns new records.
+    /// Owner references of new records.
     owners: Vec<OwnerReference>,
-    /// Tells own records from others; without it all are believed, as Helm does.
+    /// Verifies records; without it all are trusted, as by Helm.
     verifier: Option<Verifier>,
 }
 
@@ -124,7 +124,7 @@ impl Storage {
         }
     }
 
-    /// All revisions of a release, oldest first.
+    /// Returns all revisions of a release, oldest first.
     pub(crate) async fn revisions(&self, name: &str) -> Result<Vec<Revision>> {
         let mut revisions = self.query(&format!("name={name},owner=helm")).await?;
         revisions.retain(|revision| revision.name == name);
@@ -132,7 +132,7 @@ impl Storage {
         Ok(revisions)
     }
 
-    /// The revisions that labels choose.
+    /// Returns the revisions that match a label selector.
     pub(crate) async fn query(&self, selector: &str) -> Result<Vec<Revision>> {
         let mut params = ListParams::default().labels(selector).limit(500);
         let mut revisions = Vec::new();
@@ -147,7 +147,7 @@ impl Storage {
         }
     }
 
-    /// The record of a revision.
+    /// Returns the record of a revision.
     pub(crate) async fn get(&self, name: &str, version: i64) -> Result<Release> {
         let key = key(name, version);
         let found = self.api().get_opt(&key).await.map_err(Error::kube("cannot read a release"))?;
@@ -157,7 +157,7 @@ impl Storage {
         }
     }
 
-    /// The records of revisions, in their order.
+    /// Returns the records of revisions, in their order.
     pub(crate) async fn get_all(&self, revisions: &[Revision]) -> Result<Vec<Release>> {
         let read = |revision: &Revision| {
             let own = Self { namespace: Some(revision.namespace.clone()), ..self.clone() };
@@ -174,15 +174,15 @@ impl Storage {
             let key = object.name_any();
             let broken = |reason: String| Error::Record { key: key.clone(), reason };
             let count = parts.parse().ok().filter(|count| *count <= MAX_PARTS);
-            let count = count.ok_or_else(|| broken(format!("{parts:?} is no number of parts")))?;
+            let count = count.ok_or_else(|| broken(format!("invalid number of parts {parts:?}")))?;
             let text = match self.read_parts(&key, body_of(object), count).await {
                 Ok(text) => text,
-                // The main object verifies, and the parts were changed or deleted by others.
+                // The main object verifies, but its parts were changed or deleted.
                 Err(error)
                     if self.verifier.is_some()
                         && (matches!(error, Error::Record { .. }) || error.status_code() == Some(404)) =>
                 {
-                    tracing::warn!(%error, "a release record in parts is not complete");
+                    tracing::warn!(%error, "incomplete release record: parts are missing");
                     return Ok(Release { hooks: Vec::new(), unverified: true, ..release });
                 }
                 Err(error) => return Err(error),
@@ -193,12 +193,12 @@ impl Storage {
         Ok(release)
     }
 
-    /// Whether a record is signed by us, for the owner that it is read for.
+    /// Whether a record is signed with our key, for the expected subject.
     fn verifies(&self, object: &DynamicObject, data: &[u8]) -> bool {
         self.verifier.as_ref().is_some_and(|verifier| verifies(verifier, object, data))
     }
 
-    /// The signature for a record of ours; none if records are not signed.
+    /// Returns the signature of a record of ours; `None` if records are not signed.
     fn sign(&self, key: &str, data: &[u8], body: &str) -> Option<String> {
         let namespace = self.namespace.as_deref().unwrap_or_default();
         self.verifier.as_ref()?.sign(&Signed { namespace, key, data, body })
@@ -214,7 +214,7 @@ impl Storage {
             text.extend(self.data(&object, "part").map_err(broken)?);
         }
         if digest_of(&text) != digest {
-            return Err(broken("its parts do not belong together".into()));
+            return Err(broken("its parts do not match their digest".into()));
         }
         Ok(text)
     }
@@ -223,7 +223,7 @@ impl Storage {
         data_of(object, field, self.kind)
     }
 
-    /// Stores a new revision. Fails with [`Error::InProgress`] if it exists: another process created it.
+    /// Stores a new revision. Fails with [`Error::InProgress`] if it exists, since another process created it.
     pub(crate) async fn create(&self, release: &Release) -> Result<()> {
         let mut object = self.object(release, "createdAt").await?;
         object.metadata.owner_references = (!self.owners.is_empty()).then(|| self.owners.clone());
@@ -234,7 +234,7 @@ impl Storage {
         }
     }
 
-    /// Stores how a revision stands now. Of one that does not verify only the status and the description are stored.
+    /// Updates the record of a revision. If it does not verify, only its status and description are updated.
     pub(crate) async fn update(&self, release: &Release) -> Result<()> {
         if release.unverified {
             let Release { name, version, info, .. } = release;
@@ -253,8 +253,8 @@ impl Storage {
         done.map(|_| ()).map_err(Error::kube("cannot store the release"))
     }
 
-    /// Stores another status of a revision, and another description unless it is empty, without reading the rest of
-    /// the record. A record that did not verify still does not.
+    /// Updates the status of a revision without parsing the rest of the record. The description is updated unless it
+    /// is empty. A record that did not verify still does not.
     pub(crate) async fn set_status(
         &self,
         name: &str,
@@ -277,7 +277,7 @@ impl Storage {
                     signature.map(|signature| BTreeMap::from([(SIGNATURE.to_owned(), signature)]));
                 serde_json::to_value(&changed).unwrap_or_default()
             }
-            // Its label is what counts when revisions are listed.
+            // The label is what counts when revisions are listed.
             Err(reason) if self.verifier.is_some() => {
                 tracing::warn!(key, reason, "cannot read a release record: only its label is changed");
                 json!({})
@@ -331,7 +331,7 @@ impl Storage {
         DynamicObject::new(name, &self.resource).data(content)
     }
 
-    /// Parts are named after what they hold: a revision whose record changes writes new ones before it forgets the old.
+    /// Writes parts, named after their content. A changed record gets new parts before the old ones are deleted.
     async fn write_parts(&self, key: &str, digest: &str, body: &[u8], release: &Release) -> Result<usize> {
         let params = PatchParams::apply("helm").force();
         let mut count = 0;
@@ -351,7 +351,7 @@ impl Storage {
         Ok(count)
     }
 
-    /// Forgets a revision. That it was not there is no failure.
+    /// Deletes a revision. One that does not exist is not an error.
     pub(crate) async fn delete(&self, name: &str, version: i64) -> Result<()> {
         let forget = |key: String| async move {
             match self.api().delete(&key, &DeleteParams::default()).await {
@@ -371,7 +371,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Runs an operation on a pending revision and renews its lock meanwhile.
+    /// Runs an operation on a pending revision, and renews its lock in the meantime.
     pub(crate) async fn with_heartbeat<T>(&self, release: &Release, operation: impl Future<Output = T>) -> T {
         let key = key(&release.name, release.version);
         let mut operation = std::pin::pin!(operation);
@@ -380,7 +380,7 @@ impl Storage {
                 done = &mut operation => return done,
                 () = tokio::time::sleep(LOCK_RENEWAL) => {
                     let patch = Patch::Merge(json!({ "metadata": { "annotations": { LOCKED_UNTIL: lock_expiry() } } }));
-                    // A lock that is not renewed only expires sooner.
+                    // A lock that is not renewed only expires earlier.
                     if let Err(error) = self.api().patch_metadata(&key, &PatchParams::default(), &patch).await {
                         tracing::debug!(%error, key, "cannot renew the lock on a release");
                     }
@@ -390,11 +390,11 @@ impl Storage {
     }
 }
 
-/// Reads a record from the Secret that holds it; a record in parts is without them. `trusted` is a key and whom it must
-/// have signed the record for: see [`Releases::verified_by`](crate::Releases::verified_by).
+/// Reads a record from its Secret, without the parts of a record in parts. `trusted` is a key, and the subject that the
+/// record must be signed for: see [`Releases::verified_by`](crate::Releases::verified_by).
 ///
 /// # Errors
-/// Fails if it is no record, or says that it is another than its Secret's name and namespace say.
+/// Fails if it is not a record, or if its content does not match the Secret's name and namespace.
 pub fn read_record(secret: &Value, trusted: Option<(&RecordKey, &str)>) -> Result<Release> {
     let object: DynamicObject = serde_json::from_value(secret.clone())
         .map_err(|error| Error::Record { key: String::new(), reason: error.to_string() })?;
@@ -403,12 +403,12 @@ pub fn read_record(secret: &Value, trusted: Option<(&RecordKey, &str)>) -> Resul
     read_main(&object, StorageKind::Secrets, verifier.as_ref())
 }
 
-/// Reads the object of a record, without its parts.
+/// Reads the main object of a record, without its parts.
 fn read_main(object: &DynamicObject, kind: StorageKind, verifier: Option<&Verifier>) -> Result<Release> {
     let key = object.name_any();
     let broken = |reason: String| Error::Record { key: key.clone(), reason };
     let namespace = object.namespace().unwrap_or_default();
-    let (name, version) = parse_key(&key).ok_or_else(|| broken("its name is not that of a record".into()))?;
+    let (name, version) = parse_key(&key).ok_or_else(|| broken("not the name of a release record".into()))?;
     let identity = Identity { namespace: &namespace, name, version };
     let data = data_of(object, "release", kind);
     if let Some(verifier) = verifier
@@ -434,7 +434,7 @@ fn verifies(verifier: &Verifier, object: &DynamicObject, data: &[u8]) -> bool {
 
 fn data_of(object: &DynamicObject, field: &str, kind: StorageKind) -> Result<Vec<u8>, String> {
     let text = object.data.get("data").and_then(|data| data.get(field)).and_then(Value::as_str);
-    let text = text.ok_or_else(|| format!("it has no data.{field}"))?;
+    let text = text.ok_or_else(|| format!("field data.{field} is missing"))?;
     match kind {
         StorageKind::Secrets => BASE64.decode(text).map_err(|error| error.to_string()),
         StorageKind::ConfigMaps => Ok(text.as_bytes().to_vec()),
@@ -449,12 +449,12 @@ fn resource(kind: StorageKind) -> ApiResource {
 }
 
 impl Revision {
-    /// The name of the Secret or ConfigMap that holds it.
+    /// Returns the name of the Secret or ConfigMap that holds it.
     pub fn key(&self) -> String {
         key(&self.name, self.version)
     }
 
-    /// How long the lock on this pending revision is still valid.
+    /// Returns how long the lock on this pending revision is still valid.
     pub(crate) fn lock_remaining(&self, now: Timestamp) -> Option<Duration> {
         let until = self.locked_until?;
         Duration::try_from(until.duration_since(now)).ok().filter(|remaining| !remaining.is_zero())
@@ -469,7 +469,7 @@ fn revision(object: &PartialObjectMeta<DynamicObject>) -> Option<Revision> {
     let touched = number("modifiedAt").or_else(|| number("createdAt"));
     let helm_locked_until =
         touched.and_then(|second| Timestamp::from_second(second).ok()?.checked_add(HELM_LOCK_DURATION).ok());
-    // The name of the object is what a record is read by: labels that say otherwise are not Helm's.
+    // Records are read by the name of their object: if the labels disagree, they are not Helm's.
     let own = object.name_any();
     let (name, version) = parse_key(&own)?;
     if labels.get("name").map(String::as_str) != Some(name) || number("version") != Some(version) {
@@ -493,10 +493,10 @@ pub(crate) fn key(name: &str, version: i64) -> String {
     format!("sh.helm.release.v1.{name}.v{version}")
 }
 
-/// The release and the revision that the name of a record says.
+/// Parses the name of a record into release name and revision.
 fn parse_key(key: &str) -> Option<(&str, i64)> {
     let (name, version) = key.strip_prefix("sh.helm.release.v1.")?.rsplit_once(".v")?;
-    // One spelling alone: a sign or a zero in front would make two keys of one revision.
+    // Canonical form only: a sign or a leading zero would make two keys of one revision.
     let version = version.parse().ok().filter(|number: &i64| *number > 0 && number.to_string() == version)?;
     Some((name, version)).filter(|(name, _)| !name.is_empty())
 }
@@ -510,7 +510,7 @@ fn part_key(key: &str, digest: &str, index: usize) -> String {
     format!("{key}.{short}.{index}")
 }
 
-/// Whether labels were given that Helm keeps for itself.
+/// Whether labels include some that Helm reserves.
 pub(crate) fn has_system_labels(labels: &BTreeMap<String, String>) -> bool {
     let system = BTreeSet::from(SYSTEM_LABELS);
     labels.keys().any(|label| system.contains(label.as_str()))

@@ -1,4 +1,4 @@
-//! Waiting for objects to become ready or to go away.
+//! Waits for objects to become ready or to be deleted.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::progress::{Progress, Reporter};
 use crate::write::Writer;
 use crate::{Readiness, readiness};
 
-/// How often the cluster is asked: soon at first, and less often the longer it takes.
+/// Poll interval: short at first, and growing.
 const FIRST_POLL: Duration = Duration::from_millis(50);
 const LAST_POLL: Duration = Duration::from_secs(1);
-/// How many objects are asked for at once.
+/// Maximum number of concurrent reads.
 const READS: usize = 8;
 
-/// Growing pauses between polls of the cluster.
+/// Growing delays between polls of the cluster.
 pub(crate) struct Backoff(Duration);
 
 impl Backoff {
@@ -43,7 +43,7 @@ pub(crate) async fn until_ready(
     until(objects, timeout, reporter, |object| check(writer, object, jobs)).await
 }
 
-/// Waits until `check` finds all objects ready, and reports which it waits for.
+/// Waits until `check` finds all objects ready, and reports those that it waits for.
 pub(crate) async fn until<'a, F>(
     objects: &'a [Object],
     timeout: Duration,
@@ -85,11 +85,11 @@ where
 async fn check(writer: &Writer, object: &Object, jobs: bool) -> Result<Readiness> {
     Ok(match writer.live(object).await? {
         Some(live) => readiness(&typed(json!(live), object), jobs),
-        None => Readiness::Waiting("it is not there".into()),
+        None => Readiness::Waiting("not found".into()),
     })
 }
 
-/// What comes from the cluster may leave out its kind.
+/// Sets the API version and kind, which an object read from the cluster may lack.
 pub(crate) fn typed(mut content: Value, object: &Object) -> Value {
     if let Some(map) = content.as_object_mut() {
         map.entry("apiVersion").or_insert_with(|| json!(object.kind.resource.api_version));
@@ -114,7 +114,7 @@ pub(crate) async fn until_gone(writer: &Writer, objects: &[Object], timeout: Dur
             return Ok(());
         }
         if Instant::now() >= deadline {
-            let what = still.iter().map(|object| format!("{} is still there", object.id)).collect();
+            let what = still.iter().map(|object| format!("{} still exists", object.id)).collect();
             return Err(Error::Timeout { what });
         }
         left = still;
@@ -122,18 +122,18 @@ pub(crate) async fn until_gone(writer: &Writer, objects: &[Object], timeout: Dur
     }
 }
 
-/// Waits until the jobs and pods of a hook have ended well. Other kinds are done as soon as they are there.
+/// Waits until the Jobs and Pods of a hook have succeeded. Other kinds are done once they exist.
 pub(crate) async fn until_done(writer: &Writer, objects: &[Object], timeout: Duration) -> Result<()> {
     let deadline = Instant::now() + timeout;
     for object in objects.iter().filter(|object| matches!(object.id.kind.as_str(), "Job" | "Pod")) {
         let mut backoff = Backoff::new();
-        // One that is deleted meanwhile counts as done, as it does for Helm.
+        // One that is deleted in the meantime counts as done, as in Helm.
         while let Some(live) = writer.live(object).await? {
             if done(&json!(live), object)? {
                 break;
             }
             if Instant::now() >= deadline {
-                return Err(Error::Timeout { what: vec![format!("{} did not end", object.id)] });
+                return Err(Error::Timeout { what: vec![format!("{} did not complete", object.id)] });
             }
             backoff.wait().await;
         }

@@ -1,4 +1,4 @@
-//! Projects whose operator runs roles and playbooks of Ansible.
+//! Projects of Ansible operators, which run roles and playbooks.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ const ROLE_FILES: &[(&str, Template)] = &[
     ("vars/main.yml", template!("ansible/role/vars.yml")),
 ];
 
-/// The test case of a kind, under tests/e2e/<kind>/. operator-sdk has a scenario of Molecule in its place.
+/// The test case of a kind, under tests/e2e/<kind>/, in place of operator-sdk's Molecule scenario.
 const TEST_FILES: &[(&str, Template)] = &[
     ("00-install.yaml", template!("ansible/e2e_object.yaml")),
     ("00-assert.yaml", template!("ansible/e2e_assert.yaml")),
@@ -59,7 +59,7 @@ pub(crate) fn create_api(
 ) -> Result<()> {
     if options.image.is_some() {
         return Err(Error::usage(
-            "--image is for projects whose kinds begin with a workload",
+            "--image is not supported in Ansible projects",
             "the tasks of the role name the images of an Ansible project",
         ));
     }
@@ -98,7 +98,7 @@ pub(crate) fn create_api(
             (false, true) => format!("role: {kind}"),
             (false, false) => "# Name a role or a playbook here: role: NAME, or playbook: PATH".to_owned(),
         };
-        // Text of objects is text, and never a template that Ansible evaluates.
+        // Marks strings from objects as unsafe, so that Ansible never evaluates them as templates.
         watch(root, plan, resource, &format!("{run}\n  markUnsafe: true"))?;
         write_rules(root, plan, project, options, resource)?;
     }
@@ -111,7 +111,7 @@ pub(crate) fn create_api(
     Ok(())
 }
 
-/// The definition of a kind, whose fields are the variables of a play: all are taken.
+/// Writes a definition that accepts any field: the spec's fields become the variables of a play.
 fn write_definition(
     root: &Path,
     plan: &mut Plan,
@@ -146,7 +146,7 @@ fn write_rules(
     put_needs(root, plan, project, resource, needs, options.force)
 }
 
-/// The rules of a project's kinds, planned for another directory than the project's.
+/// Plans the RBAC rules of a project's kinds for a directory other than the project's.
 pub(crate) fn plan_rbac(root: &Path, target: &Path, plan: &mut Plan, project: &Project) -> Result<()> {
     for resource in project.resources() {
         let namespaced = crate::generate::is_namespaced(root, &resource)?;

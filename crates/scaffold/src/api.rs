@@ -1,4 +1,4 @@
-//! A new kind of a project.
+//! Adds a kind to a project.
 
 use std::path::Path;
 
@@ -11,32 +11,32 @@ use crate::project::{Plugin, Project, Resource, qualified};
 use crate::update::Base;
 use crate::{ansible, helm, names, rust};
 
-/// What a new kind is.
+/// The options of a new kind.
 #[derive(Clone, Debug)]
 pub struct ApiOptions {
     /// The API group, without the project's domain. Default with a chart: `charts`.
     pub group: Option<String>,
     /// The API version. Default with a chart: `v1alpha1`.
     pub version: Option<String>,
-    /// The kind. Default with a chart: the chart's name in camel case.
+    /// The kind. Default with a chart: the chart's name in PascalCase.
     pub kind: Option<String>,
-    /// The plural of the kind, in lower case. Default: as English forms it.
+    /// The plural of the kind, in lower case. Default: its English plural.
     pub plural: Option<String>,
-    /// Whether its objects are in namespaces. Default: yes.
+    /// Whether the kind is namespaced. Default: yes.
     pub namespaced: bool,
-    /// Whether its definition and a sample are written. Default: yes.
+    /// Whether to write its definition and a sample. Default: yes.
     pub resource: bool,
-    /// Whether the operator works on it. Default: yes.
+    /// Whether the operator reconciles it. Default: yes.
     pub controller: bool,
-    /// Whether files of a kind that is there already are replaced. Default: no.
+    /// Whether to replace the files of a kind that already exists. Default: no.
     pub force: bool,
-    /// The image that objects of the kind run, where no chart says it. Default: nginx.
+    /// The image that objects of the kind run, unless a chart determines it. Default: nginx.
     pub image: Option<String>,
-    /// The chart that is released for each object. Default: a small one to start from.
+    /// The chart released for each object. Default: a small starter chart.
     pub chart: Option<Chart>,
-    /// Whether an Ansible role is written for the kind. Default: no.
+    /// Whether to write an Ansible role for the kind. Default: no.
     pub generate_role: bool,
-    /// Whether a playbook is written for the kind, which calls the role if that is written too. Default: no.
+    /// Whether to write a playbook for the kind; it calls the role if that is written too. Default: no.
     pub generate_playbook: bool,
 }
 
@@ -60,14 +60,14 @@ impl Default for ApiOptions {
 }
 
 impl ApiOptions {
-    /// The same with a chart.
+    /// Sets the chart.
     #[must_use]
     pub fn of_chart(mut self, chart: Chart) -> Self {
         self.chart = Some(chart);
         self
     }
 
-    /// The kind that is meant, in a project.
+    /// Resolves the kind within a project, with defaults applied.
     fn resource(&self, project: &Project) -> Result<Resource> {
         let of_chart = |default: &str| self.chart.as_ref().map(|_| default.to_owned());
         let group = self.group.clone().or_else(|| of_chart("charts")).ok_or(Error::Missing("--group"))?;
@@ -97,8 +97,8 @@ impl ApiOptions {
     }
 }
 
-/// Adds a kind to the project in a directory. A kind that is there already stays as it is, unless the options say to
-/// replace it.
+/// Adds a kind to the project in a directory. An existing kind is left unchanged unless
+/// [`ApiOptions::force`] is set.
 ///
 /// # Errors
 /// Fails if there is no project, a name is not valid, or a file cannot be written.
@@ -131,7 +131,7 @@ pub(crate) fn plan(root: &Path, plan: &mut Plan, project: &mut Project, options:
     });
     if let Some(twin) = twin {
         return Err(Error::usage(
-            format!("{} is a kind of {} already", resource.kind, twin.group),
+            format!("{} is already a kind of {}", resource.kind, twin.group),
             "`steer edit --multigroup` lets several groups have kinds of the same name",
         ));
     }

@@ -1,4 +1,4 @@
-//! How a project works, changed.
+//! Edits a project's configuration.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use crate::layout;
 use crate::project::{Plugin, Project};
 use crate::update::Base;
 
-/// What is changed of a project. What is not said stays.
+/// The settings of a project to change. `None` leaves a setting unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditOptions {
-    /// Whether its kinds may be of several API groups.
+    /// Whether its kinds may belong to several API groups.
     pub multigroup: Option<bool>,
-    /// Whether the operator works in its own namespace alone.
+    /// Whether the operator watches only its own namespace.
     pub namespaced: Option<bool>,
 }
 
-/// Changes how the project in a directory works.
+/// Changes the configuration of the project in a directory.
 ///
 /// # Errors
 /// Fails if there is no project, or a file cannot be written.
@@ -32,8 +32,8 @@ pub fn edit(root: &Path, options: &EditOptions) -> Result<Vec<Written>> {
     if let Some(yes) = options.namespaced.filter(|yes| *yes != before.is_namespaced()) {
         if before.plugin()? == Plugin::Rust {
             return Err(Error::usage(
-                "a Rust project says in its code where it works",
-                "Operator::namespaces names the namespaces, and `make manifests` writes the role for them",
+                "the namespaces of a Rust project are set in its code",
+                "use Operator::namespaces; `make manifests` writes the role for them",
             ));
         }
         project.set_flag("namespaced", yes);
@@ -43,11 +43,11 @@ pub fn edit(root: &Path, options: &EditOptions) -> Result<Vec<Written>> {
     plan.write(root)
 }
 
-/// Writes the files that say where the operator works anew, where they are as they were scaffolded.
+/// Regenerates the files that depend on the operator's scope, unless they were edited.
 fn scope(root: &Path, plan: &mut Plan, before: &Project, after: &Project) -> Result<()> {
     let (old, new) = (layout::files(before)?, layout::files(after)?);
     for ((path, old), (_, new)) in old.iter().zip(&new).filter(|(old, new)| old != new) {
-        // The rules are the kinds', so only the role's own kind changes, below.
+        // The role's rules are generated per kind, so only its `kind` is changed, below.
         if path == layout::ROLE {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Why a project is not scaffolded.
+//! Errors of scaffolding.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,35 +6,35 @@ use std::path::{Path, PathBuf};
 /// The result of scaffolding.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a project is not scaffolded. Nothing was written, unless [`Error::Io`] broke off the writing.
+/// An error of scaffolding. Nothing was written, unless it is [`Error::Io`] and occurred while writing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name is not valid for what it names.
+    /// A name is not valid.
     #[error("{flag} {value:?} is not valid: {reason}")]
     Name {
-        /// The flag that gives it.
+        /// The flag that sets it.
         flag: &'static str,
         /// The name.
         value: String,
-        /// What it must be.
+        /// The rule that it violates.
         reason: String,
     },
-    /// A flag is missing that has no default.
+    /// A required flag is missing.
     #[error("{0} is required")]
     Missing(&'static str),
-    /// Flags contradict each other, or what a project is.
+    /// Flags contradict each other, or do not apply to the project.
     #[error("{message}")]
     Usage {
-        /// What does not fit.
+        /// The contradiction.
         message: String,
-        /// What would.
+        /// What to do instead.
         help: String,
     },
-    /// A plugin that there is not.
+    /// The plugin does not exist.
     #[error("unknown plugin {0:?}")]
     UnknownPlugin(String),
-    /// The directory of a new project has files in it already.
+    /// The directory of a new project is not empty.
     #[error("{} is not empty: it has {}", .directory.display(), .files.join(", "))]
     NotEmpty {
         /// The directory.
@@ -45,7 +45,7 @@ pub enum Error {
     /// A directory has no PROJECT file.
     #[error("{} has no PROJECT file", .0.display())]
     NotAProject(PathBuf),
-    /// A file of the project is not what it must be.
+    /// A file of the project is missing or malformed.
     #[error("{}: {reason}", .path.display())]
     Broken {
         /// The file.
@@ -53,13 +53,13 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// Files of the project have conflict markers in them that an earlier merge left.
-    #[error("conflicts that are not resolved yet in {}", .0.join(", "))]
+    /// Files of the project have unresolved conflict markers from an earlier merge.
+    #[error("unresolved conflicts in {}", .0.join(", "))]
     Unresolved(Vec<String>),
     /// The chart does not load or render.
     #[error(transparent)]
     Chart(#[from] steersman_chart::Error),
-    /// A template of this program does not render, which is a defect of it.
+    /// A built-in template does not render, which is a bug in this program.
     #[error("template {name}: {reason}")]
     Template {
         /// The template.
@@ -72,7 +72,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -87,7 +87,7 @@ impl Error {
         Self::Usage { message: message.into(), help: help.into() }
     }
 
-    /// What would mend it, if that can be said in a line.
+    /// Returns a one-line suggestion of how to fix the error, if there is one.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         Some(match self {

@@ -1,39 +1,39 @@
-//! Files of a project: written if they are not there, never over what a person has changed.
+//! Writes files of a project: missing files are created, edited files are never overwritten.
 
 use std::fs;
 use std::path::{Component, Path};
 
 use crate::error::{Error, Result};
 
-/// What became of a file.
+/// The outcome for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was not there.
+    /// It did not exist and was created.
     Created,
-    /// It was there and was changed.
+    /// It existed and was changed.
     Updated,
-    /// It is as it should be already.
+    /// It already has the wanted content.
     Unchanged,
-    /// It differs, and stays as it is: it was edited by hand.
+    /// It differs and was left unchanged: it was edited by hand.
     Kept,
-    /// It was changed both by hand and by the scaffold in the same place: both are in it, between git's conflict markers.
+    /// The same lines were changed by hand and by the scaffold: it contains both between conflict markers.
     Conflict,
-    /// It is no part of the scaffold any more, was not edited, and is gone.
+    /// It is no longer part of the scaffold, was not edited, and was removed.
     Removed,
 }
 
-/// A file of a project, and what became of it.
+/// A file of a project and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Its path, relative to the project's directory.
     pub path: String,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What a person has to do there by hand, if anything.
+    /// What has to be changed by hand, if anything.
     pub by_hand: Option<String>,
 }
 
-/// Changes of a project's files, decided on before the first of them is made.
+/// Planned changes of a project's files; nothing is written before the plan is complete.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     changes: Vec<Change>,
@@ -42,21 +42,21 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 struct Change {
     written: Written,
-    /// Nothing if the file stays as it is.
+    /// `None` if the file is removed or left unchanged.
     content: Option<Vec<u8>>,
 }
 
-/// What happens to a file that is there already, and different.
+/// What to do with an existing file whose content differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It stays.
+    /// Keep it.
     Keep,
-    /// It is replaced.
+    /// Replace it.
     Replace,
 }
 
 impl Plan {
-    /// Wants a file to have a content.
+    /// Plans a file's content; `existing` decides about a file that differs.
     pub(crate) fn put(
         &mut self,
         root: &Path,
@@ -77,21 +77,21 @@ impl Plan {
         Ok(())
     }
 
-    /// Gives a file a content, whatever is there.
+    /// Plans a file's content unconditionally.
     pub(crate) fn set(&mut self, root: &Path, path: &str, content: &str, outcome: Outcome) -> Result<()> {
         check(root, path)?;
         self.add(path.to_owned(), outcome, Some(content.as_bytes().to_vec()));
         Ok(())
     }
 
-    /// Removes a file.
+    /// Plans the removal of a file.
     pub(crate) fn remove(&mut self, root: &Path, path: &str) -> Result<()> {
         check(root, path)?;
         self.add(path.to_owned(), Outcome::Removed, None);
         Ok(())
     }
 
-    /// Leaves a file as it is, and says what a person has to do there.
+    /// Leaves a file unchanged, with a note on what to change by hand.
     pub(crate) fn keep(&mut self, path: &str, by_hand: Option<String>) {
         self.add(path.to_owned(), Outcome::Kept, None);
         if let Some(change) = self.changes.iter_mut().find(|change| change.written.path == path) {
@@ -99,7 +99,7 @@ impl Plan {
         }
     }
 
-    /// Changes a file that is there: `change` gives its new text, or nothing if it is as it should be.
+    /// Edits an existing file: `change` returns its new content, or `None` to leave it unchanged.
     pub(crate) fn edit(
         &mut self,
         root: &Path,
@@ -107,7 +107,7 @@ impl Plan {
         change: impl FnOnce(&str) -> Option<String>,
     ) -> Result<()> {
         let Some(current) = self.text(root, path)? else {
-            return Err(Error::Broken { path: root.join(path), reason: "it is not there".to_owned() });
+            return Err(Error::Broken { path: root.join(path), reason: "file not found".to_owned() });
         };
         match change(&current).filter(|text| *text != current) {
             Some(text) => self.add(path.to_owned(), Outcome::Updated, Some(text.into_bytes())),
@@ -116,24 +116,26 @@ impl Plan {
         Ok(())
     }
 
-    /// Inserts a text before the line that has kubebuilder's mark of this name in it. A file without that line stays, and a person is told.
+    /// Inserts text before the line with kubebuilder's marker of this name.
+    ///
+    /// A file without the marker is left unchanged, with a note to insert it by hand.
     pub(crate) fn insert(&mut self, root: &Path, path: &str, mark: &str, text: &str) -> Result<()> {
         let Some(current) = self.text(root, path)? else {
-            return Err(Error::Broken { path: root.join(path), reason: "it is not there".to_owned() });
+            return Err(Error::Broken { path: root.join(path), reason: "file not found".to_owned() });
         };
         match insert_before(&current, mark, text) {
             Some(changed) => self.add(path.to_owned(), Outcome::Updated, Some(changed.into_bytes())),
             None => {
                 let text = text.trim_end();
-                self.keep(path, Some(format!("it has no line +kubebuilder:scaffold:{mark}; add\n{text}")));
+                self.keep(path, Some(format!("line +kubebuilder:scaffold:{mark} not found; add\n{text}")));
             }
         }
         Ok(())
     }
 
-    /// A file's text as it will be.
+    /// Returns a file's content with the planned changes applied.
     pub(crate) fn text(&self, root: &Path, path: &str) -> Result<Option<String>> {
-        let broken = |_| Error::Broken { path: root.join(path), reason: "it is not UTF-8".to_owned() };
+        let broken = |_| Error::Broken { path: root.join(path), reason: "not valid UTF-8".to_owned() };
         self.read(root, path)?.map(|bytes| String::from_utf8(bytes).map_err(broken)).transpose()
     }
 
@@ -147,7 +149,7 @@ impl Plan {
 
     fn add(&mut self, path: String, outcome: Outcome, content: Option<Vec<u8>>) {
         if let Some(earlier) = self.changes.iter_mut().find(|change| change.written.path == path) {
-            // What is created and then changed is created.
+            // A file that is created and then changed counts as created.
             if earlier.written.outcome != Outcome::Created && outcome != Outcome::Unchanged {
                 earlier.written.outcome = outcome;
             }
@@ -157,12 +159,12 @@ impl Plan {
         self.changes.push(Change { written: Written { path, outcome, by_hand: None }, content });
     }
 
-    /// What the changes are, without making them.
+    /// Returns the planned changes without making them.
     pub(crate) fn preview(self) -> Vec<Written> {
         self.changes.into_iter().map(|change| change.written).collect()
     }
 
-    /// The changes of text as a unified diff, each with its path.
+    /// Returns the changes of text files as unified diffs, each with its path.
     pub(crate) fn differences(&self, root: &Path) -> Result<Vec<(String, String)>> {
         let mut differences = Vec::new();
         for Change { written, content } in &self.changes {
@@ -185,7 +187,7 @@ impl Plan {
         Ok(differences)
     }
 
-    /// Makes the changes, in their order.
+    /// Makes the changes in order.
     pub(crate) fn write(self, root: &Path) -> Result<Vec<Written>> {
         let mut written = Vec::with_capacity(self.changes.len());
         for change in self.changes {
@@ -215,22 +217,22 @@ fn on_disk(root: &Path, path: &str) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Refuses paths that lead out of the project: those of a chart's files come from archives.
+/// Rejects paths that lead out of the project: a chart's file paths come from untrusted archives.
 fn check(root: &Path, path: &str) -> Result<()> {
     if Path::new(path).components().all(|part| matches!(part, Component::Normal(_))) {
         return Ok(());
     }
-    Err(Error::Broken { path: root.join(path), reason: "it is outside of the project".to_owned() })
+    Err(Error::Broken { path: root.join(path), reason: "outside of the project".to_owned() })
 }
 
-/// Whether a line is kubebuilder's mark for insertions, with or without a blank behind the `#` or `//`.
+/// Whether a line is kubebuilder's marker for insertions, with or without a space after `#` or `//`.
 pub(crate) fn is_mark(line: &str, mark: &str) -> bool {
     let line = line.trim();
     let comment = line.strip_prefix('#').or_else(|| line.strip_prefix("//")).map(str::trim_start);
     comment.and_then(|comment| comment.strip_prefix("+kubebuilder:scaffold:")) == Some(mark)
 }
 
-/// The text with another one before the line that has a mark in it.
+/// Inserts `text` before the line with a marker; `None` if there is no such line.
 pub(crate) fn insert_before(current: &str, mark: &str, text: &str) -> Option<String> {
     let at = current
         .split_inclusive('\n')

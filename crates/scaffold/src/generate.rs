@@ -1,4 +1,4 @@
-//! What follows from the charts of a project, written anew.
+//! Regenerates definitions and roles from the charts of a project.
 
 use std::path::Path;
 
@@ -11,8 +11,9 @@ use crate::files::{Existing, Plan, Written};
 use crate::helm;
 use crate::project::{Plugin, Project, Resource};
 
-/// Writes the definitions of a Helm project's kinds, with the schemas of their charts' values. A definition that differs
-/// stays as it is, unless `force` is set: it may have been edited.
+/// Writes the definitions of a Helm project's kinds, with schemas derived from their charts' values.
+///
+/// A definition that differs is left unchanged unless `force` is set: it may have been edited.
 ///
 /// # Errors
 /// Fails if there is no such project, a chart does not load, or a file cannot be written.
@@ -27,8 +28,9 @@ pub fn generate_crds(root: &Path, force: bool) -> Result<Vec<Written>> {
     plan.write(root)
 }
 
-/// Writes the rules that the operator of a Helm project needs for its charts. Rules of a kind that are there already stay
-/// as they are, unless `force` is set.
+/// Writes the RBAC rules that the operator of a Helm project needs for its charts.
+///
+/// Existing rules of a kind are left unchanged unless `force` is set.
 ///
 /// # Errors
 /// As [`generate_crds`].
@@ -43,7 +45,7 @@ pub fn generate_rbac(root: &Path, force: bool) -> Result<Vec<Written>> {
     plan.write(root)
 }
 
-/// The rules of a Helm project's kinds, planned for another directory than the one with its charts.
+/// Plans the RBAC rules of a Helm project's kinds for a directory other than the one with its charts.
 pub(crate) fn plan_rbac(root: &Path, target: &Path, plan: &mut Plan, project: &Project) -> Result<()> {
     for (resource, chart) in kinds(root, project)? {
         let options = ApiOptions { namespaced: is_namespaced(root, &resource)?, ..ApiOptions::default() };
@@ -57,7 +59,7 @@ fn helm_project(root: &Path) -> Result<Project> {
     match project.plugin()? {
         Plugin::Helm => Ok(project),
         Plugin::Ansible => Err(Error::usage(
-            "what roles and playbooks do is not known before they run",
+            "the rules of roles and playbooks are unknown before they run",
             "definitions and rules are edited by hand; `steer rbac learn` writes the rules that a run needs",
         )),
         Plugin::Rust => Err(Error::usage(
@@ -67,7 +69,7 @@ fn helm_project(root: &Path) -> Result<Project> {
     }
 }
 
-/// The kinds of a project that are watched, with their charts.
+/// Returns the kinds in watches.yaml with their charts.
 fn kinds(root: &Path, project: &Project) -> Result<Vec<(Resource, Chart)>> {
     let path = root.join("watches.yaml");
     let text = std::fs::read(&path).map_err(Error::io(&path))?;
@@ -90,7 +92,7 @@ fn kinds(root: &Path, project: &Project) -> Result<Vec<(Resource, Chart)>> {
     Ok(kinds)
 }
 
-/// Whether objects of a kind are in namespaces, as its definition says. Default: they are.
+/// Whether a kind is namespaced, by its definition. Default: yes.
 pub(crate) fn is_namespaced(root: &Path, resource: &Resource) -> Result<bool> {
     let path = root.join("config/crd/bases").join(resource.crd_file());
     if !path.exists() {

@@ -1,4 +1,4 @@
-//! A new project.
+//! Creates projects.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use crate::project::{FILE, Plugin, Project};
 use crate::update::Base;
 use crate::{layout, names, rust};
 
-/// The domain of a project that is given none, as in operator-sdk.
+/// The default domain of a project, as in operator-sdk.
 pub const DEFAULT_DOMAIN: &str = "my.domain";
 
-/// How many files are named of those that are in the way.
+/// Maximum number of files listed in the error for a directory that is not empty.
 const NAMED: usize = 5;
 
 /// The licence of a project.
@@ -26,7 +26,7 @@ pub enum License {
 }
 
 impl License {
-    /// The licence's SPDX name; empty for none.
+    /// The licence's SPDX identifier; empty for none.
     pub(crate) fn spdx(self) -> &'static str {
         match self {
             Self::Apache2 => "Apache-2.0",
@@ -35,31 +35,31 @@ impl License {
     }
 }
 
-/// What a new project is.
+/// The options of a new project.
 #[derive(Clone, Debug)]
 pub struct InitOptions {
-    /// What the operator is made of.
+    /// The plugin, which determines the type of operator.
     pub plugin: Plugin,
-    /// The project's name. Default: that of the directory, in lower case.
+    /// The project's name. Default: the directory's name in lower case.
     pub project_name: Option<String>,
-    /// The domain that its API groups end with. Default: [`DEFAULT_DOMAIN`].
+    /// The domain, which is the suffix of its API groups. Default: [`DEFAULT_DOMAIN`].
     pub domain: String,
     /// The URL or path of its repository. Default: none.
     pub repo: String,
-    /// Who owns it. Default: not said.
+    /// The copyright owner. Default: none.
     pub owner: String,
     /// Its licence. Default: Apache-2.0.
     pub license: License,
-    /// Whether the operator works in its own namespace alone. Default: no, in all.
+    /// Whether the operator watches only its own namespace. Default: no, it watches all.
     pub namespaced: bool,
-    /// Whether its kinds may be of several API groups. Default: no.
+    /// Whether its kinds may belong to several API groups. Default: no.
     pub multigroup: bool,
-    /// Files in the directory that are not in the way, such as the chart. Default: none.
+    /// Files that may already exist in the directory, such as the chart. Default: none.
     pub beside: Vec<PathBuf>,
 }
 
 impl InitOptions {
-    /// A project of this plugin, with everything at its default.
+    /// Returns the default options for a plugin.
     #[must_use]
     pub fn new(plugin: Plugin) -> Self {
         Self {
@@ -76,10 +76,10 @@ impl InitOptions {
     }
 }
 
-/// Makes a project in a directory, with a first kind if one is given. Files that are there already stay.
+/// Creates a project in a directory, with a first kind if one is given. Existing files are kept.
 ///
 /// # Errors
-/// Fails if a name is not valid, the directory has other files in it or another project, or a file cannot be written.
+/// Fails if a name is not valid, the directory contains other files or another project, or a file cannot be written.
 pub fn init(root: &Path, options: &InitOptions, api: Option<&ApiOptions>) -> Result<Vec<Written>> {
     let name = match &options.project_name {
         Some(name) => name.clone(),
@@ -126,7 +126,7 @@ pub fn init(root: &Path, options: &InitOptions, api: Option<&ApiOptions>) -> Res
     plan.write(root)
 }
 
-/// Writes PROJECT, unless it says the same already.
+/// Writes PROJECT, unless it is up to date.
 pub(crate) fn put_project(root: &Path, plan: &mut Plan, project: &Project) -> Result<()> {
     match Project::load(root) {
         Ok(known) if known == *project => Ok(()),
@@ -144,7 +144,7 @@ fn directory_name(root: &Path) -> Result<String> {
 fn check_same(project: &Project, name: &str, options: &InitOptions) -> Result<()> {
     let other = |what: &str, known: &str, given: &str| {
         Error::usage(
-            format!("this is a project already, with the {what} {known:?} and not {given:?}"),
+            format!("the project already exists with {what} {known:?}, not {given:?}"),
             "`steer create api` adds kinds, `steer edit` changes how it works",
         )
     };
@@ -161,7 +161,7 @@ fn check_same(project: &Project, name: &str, options: &InitOptions) -> Result<()
     Ok(())
 }
 
-/// A new project begins in an empty directory: what version control, editors and licences put there aside.
+/// Checks that the directory is empty, apart from files of version control, editors and licences.
 fn check_empty(root: &Path, beside: &[PathBuf]) -> Result<()> {
     let mut files = Vec::new();
     let entries = match std::fs::read_dir(root) {

@@ -1,4 +1,4 @@
-//! A role that follows from what an operator asked for in a run.
+//! Learns an operator's role from the requests that it made in a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::templates::{render, template};
 const CLUSTER_ROLE: &str = "config/rbac/cluster_role.yaml";
 const MARK: &str = "# +kubebuilder:scaffold:rules\n";
 
-/// Verbs that no request has. They are rights to do something with what a request names.
+/// RBAC verbs that never occur as the verb of a request: they grant additional rights on its resources.
 const SILENT_VERBS: [&str; 7] = ["approve", "attest", "bind", "escalate", "impersonate", "sign", "use"];
 
 /// Verbs of requests that name an object.
 const NAMED_VERBS: [&str; 4] = ["delete", "get", "patch", "update"];
 
-/// Resources that other roles of a project are about, or that everyone may use.
+/// Resources that other roles of a project grant, or that every user may access.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("coordination.k8s.io", "leases"),
     ("authentication.k8s.io", "tokenreviews"),
@@ -34,33 +34,35 @@ const ELSEWHERE: [(&str, &str); 6] = [
     ("authorization.k8s.io", "selfsubjectrulesreviews"),
 ];
 
-/// A request that an operator made, as a rule would allow it.
+/// A request that an operator made, in the terms of an RBAC rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservedRequest {
     /// The API verb.
     pub verb: String,
     /// The API group.
     pub group: String,
-    /// The resource, with the subresource behind a slash.
+    /// The resource, with the subresource after a slash.
     pub resource: String,
-    /// The namespace; empty for requests about all of them, and for what is in none.
+    /// The namespace; empty for requests across all namespaces and for cluster-scoped resources.
     pub namespace: String,
     /// The object's name, if the request has one.
     pub name: String,
 }
 
 impl ObservedRequest {
-    /// Reads the requests of users in a log of `audit.k8s.io` events, a JSON object in each line. Requests that were refused do not count.
+    /// Parses requests from an audit log with one `audit.k8s.io` event as JSON per line.
+    ///
+    /// Only users that `is_meant` accepts count, and requests denied with 401 or 403 do not.
     ///
     /// # Errors
-    /// Fails with the number of a line that is none of such a log.
+    /// Fails with the number of the first line that is not an audit event.
     pub fn from_audit_log(text: &str, is_meant: impl Fn(&str) -> bool) -> Result<Vec<Self>, String> {
         let mut requests = BTreeSet::new();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let event: Value =
                 serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 1))?;
             if event["kind"] != "Event" || event.get("verb").is_none() {
-                return Err(format!("line {}: it is no event of audit.k8s.io", index + 1));
+                return Err(format!("line {}: not an audit.k8s.io event", index + 1));
             }
             let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let code = event.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or(200);
@@ -82,7 +84,7 @@ impl ObservedRequest {
                 namespace: text("/objectRef/namespace").to_owned(),
                 name: text("/objectRef/name").to_owned(),
             };
-            // An apply that makes its object is allowed to whom may create it.
+            // An apply that creates its object also requires the verb create.
             if request.verb == "patch" && code == 201 {
                 requests.insert(Self { verb: "create".to_owned(), name: String::new(), ..request.clone() });
             }
@@ -92,36 +94,38 @@ impl ObservedRequest {
     }
 }
 
-/// How a role is learnt.
+/// The options of learning a role.
 #[derive(Clone, Debug, Default)]
 pub struct LearnOptions {
-    /// Rules of the roles that the operator makes or binds: it can grant only what it is allowed itself. Default: none.
+    /// Rules of the roles that the operator creates or binds. Default: none.
+    ///
+    /// An operator can only grant permissions that it has itself.
     pub granted: Vec<Value>,
-    /// The operator's own namespace: rules for what is in it name the objects. Default: none.
+    /// The operator's own namespace: rules for objects in it use resourceNames. Default: none.
     pub own_namespace: String,
-    /// Whether a role that was edited by hand is replaced. Default: no.
+    /// Whether to replace a role that was edited by hand. Default: no.
     pub force: bool,
-    /// Whether nothing is written. Default: no.
+    /// Whether to write nothing. Default: no.
     pub dry_run: bool,
 }
 
-/// A role that was learnt.
+/// A learnt role.
 #[derive(Clone, Debug)]
 pub struct LearnedRole {
-    /// The files, and what became of them.
+    /// The files and their outcomes.
     pub written: Vec<Written>,
     /// The changes as unified diffs.
     pub differences: Vec<(String, String)>,
-    /// Files that were edited by hand, and stay unless the options say to replace them.
+    /// Files that were edited by hand, which are kept unless [`LearnOptions::force`] is set.
     pub edited: Vec<String>,
 }
 
-/// Writes the role that allows the requests, and nothing else, into the project in a directory.
+/// Writes a role that allows exactly the requests into the project in a directory.
 ///
-/// What no request shows is taken over from the present role: `update` of finalizers, and verbs such as `bind`.
+/// Permissions that no request shows are kept from the current role: `update` of finalizers, and verbs such as `bind`.
 ///
 /// # Errors
-/// Fails if there is no project, its role follows from code, or a file cannot be written.
+/// Fails if there is no project, its role is generated from code, or a file cannot be written.
 pub fn learn_rbac(root: &Path, requests: &[ObservedRequest], options: &LearnOptions) -> Result<LearnedRole> {
     let project = Project::load(root)?;
     if project.plugin()? == Plugin::Rust {
@@ -197,7 +201,7 @@ pub fn learn_rbac(root: &Path, requests: &[ObservedRequest], options: &LearnOpti
         )?;
     }
     let mut shown = Plan::default();
-    // A role that stays is shown as it would be.
+    // For a role that is kept, the diff shows what it would become.
     for (path, rules) in [(ROLE, inside.rules()), (CLUSTER_ROLE, outside.rules())] {
         if let Some(current) = plan.text(root, path)?.filter(|_| edited.iter().any(|one| one == path)) {
             shown.put(root, path, with_rules(&project, &current, &rules)?, Existing::Replace)?;
@@ -211,8 +215,9 @@ pub fn learn_rbac(root: &Path, requests: &[ObservedRequest], options: &LearnOpti
     Ok(LearnedRole { written, differences, edited })
 }
 
-/// What is asked for at other times beside a request: a list before a watch where lists are not streamed, and a patch for an event that
-/// happens again.
+/// Returns the verb that the same operation uses at other times, if any.
+///
+/// This is `list` for a watch, where lists are not streamed, and `patch` for an event that recurs.
 fn beside(request: &ObservedRequest) -> Option<&'static str> {
     match (request.verb.as_str(), request.resource.as_str()) {
         ("watch", _) => Some("list"),
@@ -225,7 +230,9 @@ fn is_elsewhere(request: &ObservedRequest) -> bool {
     ELSEWHERE.iter().any(|(group, resource)| request.group == *group && request.resource == *resource)
 }
 
-/// Names of objects that requests are about, where these are all that can be: definitions, and what is in the operator's own namespace.
+/// Returns names for resourceNames, where the observed ones are all that can occur.
+///
+/// That is so for definitions and for objects in the operator's own namespace.
 fn nameable<'a>(
     requests: &'a [ObservedRequest],
     own_namespace: &str,
@@ -245,7 +252,7 @@ fn nameable<'a>(
     names.into_iter().map(|(key, names)| (key, names.into_iter().collect())).collect()
 }
 
-/// What a role allows that no request shows.
+/// Returns the rules of a role that no request shows.
 fn silent_rules(role: &str) -> Result<Vec<Value>> {
     if role.is_empty() {
         return Ok(Vec::new());
@@ -279,10 +286,10 @@ fn silent_rules(role: &str) -> Result<Vec<Value>> {
     Ok(rules)
 }
 
-/// The roles as the scaffold writes them for the project's kinds.
+/// Returns the roles as the scaffold writes them for the project's kinds.
 fn scaffolded(root: &Path, project: &Project) -> Result<BTreeMap<&'static str, String>> {
     let mut plan = Plan::default();
-    // Nothing is there, so that everything is written; the charts are where the project has them.
+    // A directory that does not exist, so that everything is written; charts are read from the project.
     let nowhere = root.join(".steer/no-project");
     for (path, text) in layout::files(project)? {
         if path == ROLE || path == "config/rbac/kustomization.yaml" {
@@ -303,9 +310,11 @@ fn scaffolded(root: &Path, project: &Project) -> Result<BTreeMap<&'static str, S
     Ok(texts)
 }
 
-/// A role with other rules. The kinds that they are for are named, so that what generates rules knows that there are some.
+/// Replaces the rules of a role.
+///
+/// The headings of all kinds are kept above them, so that generators find existing rules.
 fn with_rules(project: &Project, role: &str, rules: &[Value]) -> Result<String> {
-    let broken = || Error::Broken { path: ROLE.into(), reason: "it has no line `rules:`".to_owned() };
+    let broken = || Error::Broken { path: ROLE.into(), reason: "line `rules:` not found".to_owned() };
     let (before, after) = role.split_once("\nrules:").ok_or_else(broken)?;
     // A role can be followed by its binding in the same file.
     let rest = after.find("\n---\n").map_or("", |at| &after[at + 1..]);
@@ -320,7 +329,7 @@ fn with_rules(project: &Project, role: &str, rules: &[Value]) -> Result<String> 
     ))
 }
 
-/// Whether a role has the rules that it was given, and no others.
+/// Whether a role has exactly the rules that were learnt: it was not edited since.
 fn is_learned(role: &str) -> bool {
     let Some((_, after)) = role.split_once("by `steer rbac learn` (") else { return false };
     let Some((known, after)) = after.split_once(")\n") else { return false };
@@ -403,11 +412,11 @@ mod tests {
                 {"apiGroups": ["charts.example.com"], "resources": ["hellos/finalizers"], "verbs": ["update"]},
             ])
         );
-        // The same run again changes nothing, and neither do the generators.
+        // A second run changes nothing, and neither do the generators.
         let again = learn_rbac(root.path(), &requests, &options).unwrap();
         assert!(again.differences.is_empty() && again.edited.is_empty(), "{again:?}");
         assert!(crate::generate_rbac(root.path(), false).unwrap().is_empty());
-        // More requests make more rules, as nothing was edited.
+        // More requests add rules, as nothing was edited.
         let more = [requests.to_vec(), vec![request("delete", "", "pods", "default", "p")]].concat();
         assert!(learn_rbac(root.path(), &more, &options).unwrap().edited.is_empty());
     }
@@ -454,7 +463,7 @@ mod tests {
         assert_eq!(requests[1], request("patch", "apps", "deployments", "shop", "web"));
         assert_eq!(
             ObservedRequest::from_audit_log("{}\n", |_| true).unwrap_err(),
-            "line 1: it is no event of audit.k8s.io"
+            "line 1: not an audit.k8s.io event"
         );
         assert!(ObservedRequest::from_audit_log("\nx\n", |_| true).unwrap_err().starts_with("line 2: "));
     }

@@ -1,4 +1,4 @@
-//! PROJECT: what a project is, as kubebuilder and operator-sdk write it down.
+//! The PROJECT file, in the format of kubebuilder and operator-sdk.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// The name of the file.
 pub(crate) const FILE: &str = "PROJECT";
-/// Under which of PROJECT's plugins this program keeps what concerns it alone.
+/// The key under PROJECT's `plugins` for this program's own settings.
 const OWN: &str = "scaffold.steersman.dev/v1";
 /// The version of the scaffold that this program writes.
 pub const SCAFFOLD_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -18,22 +18,24 @@ const HEADER: &str = "\
 # This file tracks how the project was scaffolded, so that commands can change it.
 ";
 
-/// What an operator is made of.
+/// The type of operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
     /// Helm charts.
     Helm,
-    /// Code in Rust.
+    /// Rust code.
     Rust,
-    /// Roles and playbooks of Ansible.
+    /// Ansible roles and playbooks.
     Ansible,
 }
 
 impl Plugin {
-    /// Reads what `--plugins` takes: `helm`, `rust`, `ansible`, or a long key such as `helm.sdk.operatorframework.io/v1`.
+    /// Parses a value of `--plugins`.
+    ///
+    /// It is `helm`, `rust`, `ansible`, or a key such as `helm.sdk.operatorframework.io/v1`.
     ///
     /// # Errors
-    /// Fails for other plugins, and says for those of operator-sdk what to use instead.
+    /// Fails for other plugins; the error for those of operator-sdk suggests a replacement.
     pub fn parse(text: &str) -> Result<Self> {
         let (name, version) = text.trim().split_once('/').unwrap_or((text.trim(), ""));
         let (short, domain) = name.split_once('.').unwrap_or((name, ""));
@@ -51,7 +53,7 @@ impl Plugin {
         }
     }
 
-    /// The key in PROJECT's layout.
+    /// Returns the plugin's key in PROJECT's `layout`.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Helm => "helm.sdk.operatorframework.io/v1",
@@ -61,7 +63,7 @@ impl Plugin {
     }
 }
 
-/// One of a project's kinds.
+/// A kind of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// The API group with the project's domain, such as `cache.example.com`.
@@ -92,7 +94,7 @@ impl Resource {
     }
 }
 
-/// PROJECT, with all that other programs have written into it.
+/// The content of PROJECT, including fields written by other programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Project {
     content: Map<String, Value>,
@@ -121,7 +123,7 @@ impl Project {
     /// Reads the PROJECT file in a directory.
     ///
     /// # Errors
-    /// Fails if there is none, or it is not one.
+    /// Fails if the file does not exist or is malformed.
     pub fn load(directory: &Path) -> Result<Self> {
         let path = directory.join(FILE);
         let text = match std::fs::read(&path) {
@@ -134,11 +136,11 @@ impl Project {
         let broken = |reason: String| Error::Broken { path: path.clone(), reason };
         match steersman_yaml::from_slice(&text).map_err(|error| broken(error.to_string()))? {
             Value::Object(content) => Ok(Self { content }),
-            _ => Err(broken("it is not a PROJECT file".to_owned())),
+            _ => Err(broken("not a PROJECT file".to_owned())),
         }
     }
 
-    /// The file's text.
+    /// Serializes the file.
     pub(crate) fn to_text(&self) -> Result<String> {
         let failed =
             |error: steersman_yaml::Error| Error::Broken { path: FILE.into(), reason: error.to_string() };
@@ -155,7 +157,7 @@ impl Project {
         self.text("projectName")
     }
 
-    /// The domain that its API groups end with.
+    /// The domain, which is the suffix of its API groups.
     #[must_use]
     pub fn domain(&self) -> &str {
         self.text("domain")
@@ -167,23 +169,23 @@ impl Project {
         self.text("repo")
     }
 
-    /// The version of the scaffold that it was made or brought up to date with, if this program made it.
+    /// The scaffold version that the project was created or last updated with, if this program created it.
     #[must_use]
     pub fn scaffold_version(&self) -> Option<&str> {
         self.content.get("plugins")?.get(OWN)?.get("version")?.as_str()
     }
 
-    /// Records that the project is as this program scaffolds it.
+    /// Records the current scaffold version.
     pub(crate) fn set_scaffold_version(&mut self) {
         self.record_own("version", SCAFFOLD_VERSION);
     }
 
-    /// Who owns the project, as it was said when it was made; empty if nothing was.
+    /// The owner given when the project was created; empty if none was.
     pub(crate) fn owner(&self) -> &str {
         self.own("owner")
     }
 
-    /// The SPDX name of the project's licence; empty if it has none, or another program made the project.
+    /// The SPDX identifier of the project's licence; empty if it has none, or another program created it.
     pub(crate) fn license(&self) -> &str {
         self.own("license")
     }
@@ -193,7 +195,7 @@ impl Project {
         own.and_then(|own| own.get(key)).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Records what concerns this program alone. Nothing is recorded of an empty text.
+    /// Records a setting of this program. Empty values are not recorded.
     pub(crate) fn record_own(&mut self, key: &str, text: &str) {
         if text.is_empty() {
             return;
@@ -207,10 +209,10 @@ impl Project {
         }
     }
 
-    /// What the operator is made of.
+    /// Returns the type of operator.
     ///
     /// # Errors
-    /// Fails for layouts that this program does not know.
+    /// Fails for unknown layouts.
     pub fn plugin(&self) -> Result<Plugin> {
         let layout = match self.content.get("layout") {
             Some(Value::Array(keys)) => keys.first().and_then(Value::as_str),
@@ -224,13 +226,13 @@ impl Project {
         self.content.get(key).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// Whether the operator works in its own namespace alone.
+    /// Whether the operator watches only its own namespace.
     #[must_use]
     pub fn is_namespaced(&self) -> bool {
         self.flag("namespaced")
     }
 
-    /// Whether its kinds may be of several API groups.
+    /// Whether its kinds may belong to several API groups.
     #[must_use]
     pub fn is_multigroup(&self) -> bool {
         self.flag("multigroup")
@@ -267,7 +269,7 @@ impl Project {
         }
     }
 
-    /// Records a kind; an entry for it that is there already is completed.
+    /// Records a kind; an existing entry for it is completed.
     pub(crate) fn record(&mut self, resource: &Resource, namespaced: bool, parts: &[(&str, Value)]) {
         let mut entry =
             json!({ "group": resource.short_group, "kind": resource.kind, "version": resource.version });
@@ -311,7 +313,7 @@ impl Project {
     }
 }
 
-/// A group with its domain.
+/// Joins a group and its domain.
 pub(crate) fn qualified(group: &str, domain: &str) -> String {
     match (group, domain) {
         ("", domain) => domain.to_owned(),

@@ -1,4 +1,4 @@
-//! Projects whose operator is written in Rust, on the crate `steersman`.
+//! Projects of operators written in Rust with the crate `steersman`.
 
 use std::path::Path;
 
@@ -38,17 +38,17 @@ pub(crate) const FILES: &[(&str, Template)] = &[
     ("config/scorecard/patches/olm.config.yaml", template!("config/scorecard/patches/olm.config.yaml")),
 ];
 
-/// The image of objects that are given none: it needs no rights and does nothing.
+/// The default image of objects: it does nothing and needs no privileges.
 const IMAGE: &str = "registry.k8s.io/pause:3.10";
 
-/// Where the crate `steersman` is in the checkout that this program is built from.
+/// Path of the crate `steersman` in the source tree that this program was built from.
 const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../steersman");
 
-/// What a package cannot be called, since its own dependencies are.
+/// Package names that conflict with the project's dependencies.
 const RESERVED_NAMES: [&str; 9] =
     ["alloc", "core", "kube", "schemars", "serde", "std", "steersman", "test", "tokio"];
 
-/// What a kind cannot be called, since the code that works on it uses types of these names.
+/// Kinds that conflict with types used in the generated code.
 const RESERVED_KINDS: [&str; 16] = [
     "Action",
     "Api",
@@ -76,7 +76,7 @@ const KEYWORDS: [&str; 49] = [
     "while",
 ];
 
-/// Checks that a package can have the project's name.
+/// Checks that the project's name is valid as a package name.
 pub(crate) fn check_package_name(name: &str) -> Result<()> {
     let crate_name = name.replace('-', "_");
     if RESERVED_NAMES.contains(&crate_name.as_str())
@@ -86,17 +86,17 @@ pub(crate) fn check_package_name(name: &str) -> Result<()> {
         return Err(Error::Name {
             flag: "--project-name",
             value: name.to_owned(),
-            reason: "no Rust package of an operator can have that name".to_owned(),
+            reason: "it cannot be the name of an operator's Rust package".to_owned(),
         });
     }
     Ok(())
 }
 
-/// Adds what the files of a project are filled in with.
+/// Adds the template values for a project's files.
 pub(crate) fn add_values(values: &mut Value, project: &Project) -> Result<()> {
     let path = Path::new(CRATE).canonicalize().map_err(|_| {
         Error::usage(
-            format!("the checkout that steer was built from is gone: there is no {CRATE}"),
+            format!("the checkout that steer was built from is missing: {CRATE} not found"),
             "the crates are not published yet: build steer from a checkout that stays",
         )
     })?;
@@ -118,7 +118,7 @@ pub(crate) fn create_api(
         return Err(Error::Name {
             flag: "--kind",
             value: resource.kind.clone(),
-            reason: "the code that works on it uses a type of that name".to_owned(),
+            reason: "the scaffolded code already uses a type of that name".to_owned(),
         });
     }
     let other_group = project.resources().into_iter().find(|known| known.group != resource.group);
@@ -151,7 +151,7 @@ pub(crate) fn create_api(
         write_user_roles(root, plan, project, resource)?;
         parts.push(("api.crdVersion", "v1".into()));
     }
-    // A kind of several versions has one controller: that of the first.
+    // A kind with several versions has one controller, for the first version.
     let is_first = !project.resources().iter().any(|known| {
         known.group == resource.group && known.kind == resource.kind && known.version != resource.version
     });
@@ -168,7 +168,7 @@ pub(crate) fn create_api(
     Ok(())
 }
 
-/// Adds what files of a kind are filled in with.
+/// Adds the template values for a kind's files.
 pub(crate) fn add_kind(values: &mut Value, project: &Project, resource: &Resource) {
     values["CrateName"] = project.name().replace('-', "_").into();
     values["Group"] = resource.group.as_str().into();
@@ -179,14 +179,14 @@ pub(crate) fn add_kind(values: &mut Value, project: &Project, resource: &Resourc
     values["ApiModule"] = api_modules(project, resource).join("::").into();
 }
 
-/// The modules that a kind's types are in.
+/// Returns the module path of a kind's types.
 pub(crate) fn api_modules(project: &Project, resource: &Resource) -> Vec<String> {
     let mut modules = modules(project, resource, "api");
     modules.insert(modules.len() - 1, resource.version.clone());
     modules
 }
 
-/// The modules of a kind beneath one of the project.
+/// Returns the module path of a kind below one of the project's modules.
 pub(crate) fn modules(project: &Project, resource: &Resource, outer: &str) -> Vec<String> {
     let mut modules = vec![outer.to_owned()];
     if project.is_multigroup() {
@@ -196,7 +196,7 @@ pub(crate) fn modules(project: &Project, resource: &Resource, outer: &str) -> Ve
     modules
 }
 
-/// A name that files of a kind begin with.
+/// Returns the prefix of a kind's file names.
 fn file_stem(project: &Project, resource: &Resource) -> String {
     modules(project, resource, "").into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_")
 }
@@ -206,7 +206,7 @@ fn module_name(name: &str) -> String {
     if KEYWORDS.contains(&name.as_str()) { format!("{name}_") } else { name }
 }
 
-/// Writes a module, and declares it in those around it.
+/// Writes a module and declares it in its parent modules.
 pub(crate) fn put_module(
     root: &Path,
     plan: &mut Plan,
@@ -233,7 +233,7 @@ pub(crate) fn put_module(
     plan.put(root, format!("{directory}.rs"), text, existing)
 }
 
-/// Adds a call to what builds the operator, once.
+/// Adds a call to the function that builds the operator, unless it is there already.
 pub(crate) fn build(root: &Path, plan: &mut Plan, call: &str) -> Result<()> {
     let text = plan.text(root, "src/lib.rs")?.unwrap_or_default();
     if text.contains(call) {
@@ -246,7 +246,7 @@ pub(crate) fn build(root: &Path, plan: &mut Plan, call: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The versions in the template are those that the crates here are built with.
+    /// The versions in the template are those of the workspace.
     #[test]
     fn dependencies_are_those_of_the_workspace() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");

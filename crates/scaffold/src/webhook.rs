@@ -1,4 +1,4 @@
-//! Webhooks for a kind of a project.
+//! Adds webhooks for a kind of a project.
 
 use std::path::Path;
 
@@ -12,42 +12,42 @@ use crate::project::{Plugin, Project, Resource};
 use crate::rust;
 use crate::templates::{Template, render, template};
 
-/// Which webhooks a kind gets.
+/// The webhooks to add for a kind.
 #[derive(Clone, Debug, Default)]
 pub struct WebhookOptions {
-    /// The API group of the kind, without the project's domain. Default: that of the only kind that fits.
+    /// The API group of the kind, without the project's domain. Default: that of the only matching kind.
     pub group: Option<String>,
-    /// The API version of the kind. Default: that of the only kind that fits.
+    /// The API version of the kind. Default: that of the only matching kind.
     pub version: Option<String>,
-    /// The kind. Default: the only kind that fits.
+    /// The kind. Default: the only matching kind.
     pub kind: Option<String>,
-    /// Whether one fills in what objects do not say. Default: no.
+    /// Whether to add a defaulting (mutating) webhook. Default: no.
     pub defaulting: bool,
-    /// Whether one refuses objects. Default: no.
+    /// Whether to add a validating webhook. Default: no.
     pub validation: bool,
-    /// Whether one converts between the version and the others. Default: no.
+    /// Whether to add a conversion webhook, with this version as the hub. Default: no.
     pub conversion: bool,
-    /// The versions that are converted. Default: all others of the kind.
+    /// The spoke versions to convert. Default: all other versions of the kind.
     pub spokes: Vec<String>,
-    /// Whether files of webhooks that are there already are replaced. Default: no.
+    /// Whether to replace files of existing webhooks. Default: no.
     pub force: bool,
 }
 
 /// Adds webhooks for a kind of the project in a directory.
 ///
 /// # Errors
-/// Fails if there is no such kind, the project has no code, or a file cannot be written.
+/// Fails if the kind does not exist, the project is not a Rust project, or a file cannot be written.
 pub fn create_webhook(root: &Path, options: &WebhookOptions) -> Result<Vec<Written>> {
     let mut project = Project::load(root)?;
     if project.plugin()? != Plugin::Rust {
         return Err(Error::usage(
-            "only a project in Rust has code that webhooks could call",
+            "webhooks are only supported in Rust projects",
             "the definition's schema fills in defaults and refuses objects; --plugins rust makes a project with code",
         ));
     }
     if !options.defaulting && !options.validation && !options.conversion {
         return Err(Error::usage(
-            "no webhook is asked for",
+            "no webhook requested",
             "--defaulting, --programmatic-validation and --conversion say which",
         ));
     }
@@ -81,7 +81,7 @@ pub fn create_webhook(root: &Path, options: &WebhookOptions) -> Result<Vec<Writt
     webhooks.write(root)
 }
 
-/// The kind that is meant.
+/// Finds the kind that the options select.
 fn find(project: &Project, options: &WebhookOptions) -> Result<Resource> {
     let fits = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
     let mut found = project.resources();
@@ -104,7 +104,7 @@ fn find(project: &Project, options: &WebhookOptions) -> Result<Resource> {
     }
 }
 
-/// The versions that are converted, as the template takes them.
+/// Returns the spoke versions as template values.
 fn spokes(project: &Project, hub: &Resource, options: &WebhookOptions) -> Result<Value> {
     let same =
         |known: &Resource| known.group == hub.group && known.kind == hub.kind && known.version != hub.version;
@@ -112,7 +112,7 @@ fn spokes(project: &Project, hub: &Resource, options: &WebhookOptions) -> Result
     for wanted in &options.spokes {
         if !others.iter().any(|known| known.version == *wanted) {
             return Err(Error::usage(
-                format!("{} has no version {wanted} beside {}", hub.kind, hub.version),
+                format!("{} has no version {wanted} besides {}", hub.kind, hub.version),
                 format!("`steer create api --version {wanted} --kind {}` adds it", hub.kind),
             ));
         }
@@ -143,7 +143,7 @@ struct Scaffold<'a> {
 }
 
 impl Scaffold<'_> {
-    /// Writes a module of the kind's webhooks, and says which.
+    /// Writes a module of the kind's webhooks and returns its path.
     fn module(&mut self, what: &str, template: Template, values: &Value) -> Result<String> {
         let mut modules = rust::modules(self.project, self.resource, "webhook");
         if let Some(last) = modules.last_mut() {

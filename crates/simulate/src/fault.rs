@@ -1,71 +1,74 @@
-//! Faults and plans of them, with a text form that a person can copy into a command.
+//! Faults and fault plans, with a text format that can be copied into a command line.
 
 use std::{fmt, str::FromStr};
 
-/// One thing that goes wrong in a run.
+/// A fault injected into a run.
 ///
-/// The number is that of the operator's write, or read, from 1 on; leases, events and access reviews are not counted. Faults
-/// at rest carry the number of a step of the scenario instead.
+/// The number is that of the operator's write or read, starting at 1; leases, events and access reviews are not counted.
+/// Faults at rest, which happen between steps while the cluster is idle, have the number of the scenario's step instead.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The operator dies before a write reaches the API server, and is restarted.
+    /// The operator crashes before a write reaches the API server, and is restarted.
     CrashBefore(u32),
-    /// The operator dies after a write is committed and before it sees the answer, and is restarted.
+    /// The operator crashes after a write is committed, before it receives the response, and is restarted.
     CrashAfter(u32),
-    /// The operator dies after a write, and is restarted only after the user's next step.
+    /// The operator crashes after a write, and is restarted only after the user's next step.
     DeadAfter(u32),
-    /// A write is refused with a status code: 409, 429, 500 or 503.
+    /// A write is rejected with a status code: 409, 429, 500 or 503.
     Refused(u32, u16),
-    /// A write is committed, and the connection breaks before the answer arrives.
+    /// A write is committed, and the connection breaks before the response arrives.
     Lost(u32),
-    /// A write is committed, and the answer is 504.
+    /// A write is committed, and the response is 504.
     TimedOut(u32),
-    /// A write that creates an object is refused as a resource quota refuses it (403), and so are others of its kind for ten
-    /// seconds.
+    /// A create is rejected by a resource quota (403), as are others of its kind for ten seconds.
     Quota(u32),
-    /// A write is refused as an admission webhook refuses it (403), and so are others of its kind for ten seconds.
+    /// A write is denied by an admission webhook (403), as are others of its kind for ten seconds.
     Denied(u32),
     /// A write reaches the API server ten seconds late.
     Delayed(u32),
     /// After a write, no watch event arrives for ten seconds.
     WatchHeld(u32),
-    /// After a write, no watch event of one resource arrives for ten seconds, while others do: `resource.group`.
+    /// After a write, no watch event of one resource (`resource.group`) arrives for ten seconds.
     KindHeld(u32, String),
-    /// After a write, every watch ends and is begun again.
+    /// After a write, every watch ends and has to be restarted.
     WatchBroken(u32),
-    /// After a write, every watch ends and what it missed is too old (410), so that the operator lists again.
+    /// After a write, every watch ends and its resourceVersion is expired (410), which requires a relist.
     WatchExpired(u32),
-    /// The operator dies after a write, and the API server that it is restarted onto does not have that write for five seconds.
+    /// The operator crashes after a write, which its next start does not see for five seconds.
+    ///
+    /// The API server that it is restarted onto serves stale state, as one that lags behind.
     StaleRestart(u32),
-    /// A read is answered with 500.
+    /// A read fails with 500.
     ReadFailed(u32),
-    /// The replica that sends a write is cut off for 30 seconds, longer than its lease lasts.
+    /// The replica that sends a write is partitioned for 30 seconds, longer than its lease duration.
     LeaseLost(u32),
-    /// The operator is restarted while nothing happens.
+    /// At rest, the operator is restarted.
     Restart(u32),
-    /// The operator is down during a step and the one after it.
+    /// The operator is down during a step and the next one.
     Down(u32),
-    /// The operator's watches are silent during a step and the one after it, and then have to list again.
+    /// The operator's watches deliver no events during a step and the next one, and then have to relist.
     Blind(u32),
-    /// While nothing happens, an object that the operator made is deleted by someone else: `resource.group/namespace/name`.
+    /// At rest, another client deletes an object of the operator: `resource.group/namespace/name`.
     DeletedOutside(u32, String),
-    /// While nothing happens, someone else changes a field that the operator has set, of an object that it made:
-    /// `resource.group/namespace/name`.
+    /// At rest, another client changes a field that the operator has set.
+    ///
+    /// The field is one of an object that the operator created: `resource.group/namespace/name`.
     EditedOutside(u32, String),
-    /// While nothing happens, the containers of all running pods crash for ten seconds.
+    /// At rest, the containers of all running pods crash for ten seconds.
     PodFailed(u32),
-    /// While nothing happens, a node is lost until its pods are evicted, and comes back.
+    /// At rest, a node is lost until its pods are evicted, and then returns.
     NodeLost(u32),
-    /// While nothing happens, the clock is set forward by an hour.
+    /// At rest, the clock jumps forward by an hour.
     ClockJump(u32),
-    /// While nothing happens, definitions whose objects are in use get another version, which becomes the one that is stored.
+    /// At rest, definitions with existing objects get another version, which becomes the storage version.
     VersionChanged(u32),
 }
 
 impl Fault {
-    /// The names of all kinds of faults, for [`Simulation::only`](crate::Simulation::only) and
-    /// [`Simulation::without`](crate::Simulation::without).
+    /// Names of all fault kinds.
+    ///
+    /// For [`Simulation::only`](crate::Simulation::only) and [`Simulation::without`](crate::Simulation::without).
     pub const KINDS: &[&str] = &[
         "crash-before",
         "crash-after",
@@ -94,7 +97,7 @@ impl Fault {
         "version-changed",
     ];
 
-    /// The name of the fault's kind, as in the text form.
+    /// Returns the name of the fault's kind, as in the text format.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -126,7 +129,7 @@ impl Fault {
         }
     }
 
-    /// The write at which it happens.
+    /// Returns the number of the write at which it happens.
     pub(crate) fn at_write(&self) -> Option<u32> {
         match self {
             Self::CrashBefore(at)
@@ -148,7 +151,7 @@ impl Fault {
         }
     }
 
-    /// The step after which it happens, while nothing else does.
+    /// Returns the step after which it happens, for faults at rest.
     pub(crate) fn at_rest(&self) -> Option<u32> {
         match self {
             Self::Restart(at)
@@ -162,7 +165,7 @@ impl Fault {
         }
     }
 
-    /// The number of its write, read or step.
+    /// Returns the number of its write, read or step.
     fn number(&self) -> u32 {
         match self {
             Self::ReadFailed(at) | Self::Down(at) | Self::Blind(at) => *at,
@@ -170,7 +173,7 @@ impl Fault {
         }
     }
 
-    /// Whether the operator dies after its write is committed, or before; nothing if it lives.
+    /// Whether the operator crashes after its write is committed (or before); `None` if it survives.
     pub(crate) fn kills(&self) -> Option<bool> {
         match self {
             Self::CrashBefore(_) => Some(false),
@@ -179,7 +182,7 @@ impl Fault {
         }
     }
 
-    /// Whether a write fails, or seems to.
+    /// Whether a write fails, or appears to.
     pub(crate) fn fails_write(&self) -> bool {
         matches!(
             self,
@@ -187,7 +190,7 @@ impl Fault {
         )
     }
 
-    /// The object that someone else deletes or edits.
+    /// Returns the object that another client deletes or edits.
     pub(crate) fn outside(&self) -> Option<&str> {
         match self {
             Self::DeletedOutside(_, key) | Self::EditedOutside(_, key) => Some(key),
@@ -195,7 +198,7 @@ impl Fault {
         }
     }
 
-    /// Whether a step may be skipped over or undone, so that objects are rightly made and deleted another number of times.
+    /// Whether it may change how often objects are created and deleted, as a step is skipped or undone.
     pub(crate) fn changes_counts(&self) -> bool {
         matches!(
             self,
@@ -223,9 +226,9 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The text is not a fault or a plan.
+/// The error of parsing a fault or a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a plan of faults: {0:?}; it looks like 1/crash-after@3+lost@5, or 1/none")]
+#[error("invalid fault plan {0:?}: expected a plan such as 1/crash-after@3+lost@5 or 1/none")]
 pub struct ParsePlanError(String);
 
 impl FromStr for Fault {
@@ -274,12 +277,12 @@ impl FromStr for Fault {
     }
 }
 
-/// What goes wrong in one run, and the seed of everything random in it.
+/// A fault plan: the faults of a run, and the seed of its randomness.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Plan {
     /// The seed of uids, generated names and the operator's randomness.
     pub seed: u64,
-    /// What goes wrong. Empty in a fault-free run.
+    /// The faults; empty for a fault-free run.
     pub faults: Vec<Fault>,
 }
 

@@ -1,4 +1,4 @@
-//! Conditions on every state, in Rust or in Kubernetes' expression language.
+//! Invariants that every state must satisfy, as Rust functions or CEL expressions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,24 +7,24 @@ use steersman_cel::{Environment, Program, Type, Value};
 
 use crate::{Error, oracle::Objects};
 
-/// Most steps that an expression may take.
+/// Cost limit of an expression.
 const COST_LIMIT: u64 = 10_000_000;
 
 type Holds = dyn Fn(&Objects) -> Result<(), String> + Send + Sync;
 
-/// Something that must hold in every state.
+/// A condition that every state must satisfy.
 #[derive(Clone)]
 pub(crate) struct Invariant {
     pub(crate) name: String,
     condition: Condition,
-    /// Why it could not be asked so far. None once it was.
+    /// Why it could not be evaluated so far; `None` once it was.
     unasked: Arc<Mutex<Option<String>>>,
 }
 
 #[derive(Clone)]
 enum Condition {
     Function(Arc<Holds>),
-    /// Of each object of a kind, or of all objects together.
+    /// Evaluated for each object of a kind, or for all objects together.
     Expression {
         kind: Option<String>,
         program: Arc<Program>,
@@ -52,7 +52,7 @@ impl Invariant {
         Ok(Self { name, condition, unasked: Arc::new(Mutex::new(Some(unasked))) })
     }
 
-    /// Asks about a state after one of its objects has changed.
+    /// Evaluates a state after one of its objects has changed.
     pub(crate) fn check(&self, objects: &Objects, changed: &str) -> Result<(), String> {
         match &self.condition {
             Condition::Function(holds) => holds(objects),
@@ -70,7 +70,7 @@ impl Invariant {
         let answer = program.run([(variable, value)], COST_LIMIT).0;
         let mut unasked = self.unasked.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
-            // A status that is not written yet says nothing.
+            // A field may not exist before the status is written: this is not a violation.
             Err(error) if error.to_string().starts_with("no such key") => {
                 if unasked.is_some() {
                     *unasked = Some(error.to_string());
@@ -81,13 +81,13 @@ impl Invariant {
         }
         match answer {
             Ok(Value::Bool(true)) => Ok(()),
-            Ok(Value::Bool(false)) => Err("it is false".into()),
-            Ok(other) => Err(format!("it is a {}, not true", other.type_name())),
+            Ok(Value::Bool(false)) => Err("it evaluated to false".into()),
+            Ok(other) => Err(format!("it evaluated to a {}, not to true", other.type_name())),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// Why it could not be asked in any state, if so.
+    /// Returns why it could not be evaluated in any state, if so.
     pub(crate) fn unasked(&self) -> Option<String> {
         self.unasked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(check("Shell", json!({})), Ok(()));
         assert_eq!(invariant.unasked().unwrap(), "no such key: ready");
         assert_eq!(check("Other", json!({"ready": 3})), Ok(()));
-        assert_eq!(check("Shell", json!({"ready": 3})), Err("it is false".into()));
+        assert_eq!(check("Shell", json!({"ready": 3})), Err("it evaluated to false".into()));
         assert_eq!(invariant.unasked(), None);
     }
 

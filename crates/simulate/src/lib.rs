@@ -1,12 +1,13 @@
-//! Simulation: an operator on an embedded cluster, run again and again while something else breaks each time.
+//! Simulation testing: runs an operator on an embedded cluster many times, with other faults each time.
 //!
-//! A [`Scenario`] says what users do. Fault-free runs say how it ends, what the operator writes on the way, and which fields differ
-//! between runs without meaning anything. Then each [`Fault`] is tried at each of those writes, after them crashes in the middle of
-//! recoveries, and then combinations at random. Whatever breaks, a run must end as the fault-free one did; the [`Oracle`]s say what that means. A failure comes with a
-//! timeline and with a [`Plan`], which replays it: the same plan gives the same timeline, in any process.
+//! A [`Scenario`] is a sequence of user actions. Fault-free runs determine its end state, the operator's writes on the way, and
+//! the fields that differ between runs without significance. Then each [`Fault`] is tried at each of those writes, followed by
+//! crashes during recovery and by random combinations. Whatever fails, a run must end in the state of the fault-free one; the
+//! [`Oracle`]s define what that means. A failure includes a timeline and a [`Plan`] that replays it: the same plan results in
+//! the same timeline, in any process.
 //!
-//! An operator in this process runs on a paused clock, in virtual time. [`Simulation::of_command`] runs any program over HTTP and in
-//! real time.
+//! An operator in this process runs on a paused clock, in virtual time. [`Simulation::of_command`] runs any external program over
+//! HTTP, in real time.
 //!
 //! ```no_run
 //! # fn operator() -> steersman::Operator { steersman::Operator::new("shells") }
@@ -18,8 +19,8 @@
 //! report.assert_passed();
 //! ```
 //!
-//! # What is not served
-//! The operator's webhooks: definitions that need one for their conversion get no new version.
+//! # Limitations
+//! The operator's webhooks are not served: definitions with a conversion webhook get no new version.
 
 mod command;
 mod definition;
@@ -51,20 +52,20 @@ pub use scenario::{Scenario, Step};
 pub use simulation::{Progress, RANDOM, REPLAY, Simulation};
 pub use timeline::{Actor, Entry};
 
-/// Why a simulation could not be made.
+/// An error of setting up a simulation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The cluster, the scenario's given objects or the operator's declarations could not be set up.
-    #[error("the simulation can't be set up: {0}")]
+    /// The cluster, the scenario's initial objects or the operator's declarations could not be set up.
+    #[error("cannot set up the simulation: {0}")]
     Setup(String),
-    /// An invariant does not compile: its text, and why.
-    #[error("the invariant {0:?} is wrong: {1}")]
+    /// An invariant does not compile: the expression and the reason.
+    #[error("invalid invariant {0:?}: {1}")]
     Invariant(String, String),
-    /// The number of random plans is none.
-    #[error("{RANDOM} is {0:?}: give a number of random plans, 1000 for instance")]
+    /// The environment variable for random plans is not a number.
+    #[error("{RANDOM} is {0:?}: expected a number of random plans, such as 1000")]
     Random(String),
-    /// The plan to replay is not one.
+    /// The plan to replay cannot be parsed.
     #[error(transparent)]
     Plan(#[from] ParsePlanError),
 }

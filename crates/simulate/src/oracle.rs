@@ -1,4 +1,4 @@
-//! What must hold at the end of a run, and in every state on the way.
+//! Oracles: what must be true at the end of a run, and in every state on the way.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,41 +17,41 @@ use crate::{
     state::{Change, Ignored, Masks, State},
 };
 
-/// Exits of the process on its own that a run with faults may have.
+/// Maximum number of times the process may exit on its own in a run with faults.
 pub(crate) const MAX_EXITS: usize = 5;
-/// Requests beyond those of the fault-free run: a factor, and a number for restarts.
+/// Limit of requests relative to the fault-free run: a factor, and an allowance for restarts.
 const REQUESTS: (u64, u64) = (5, 300);
-/// Messages of one oracle that are kept.
+/// Maximum number of messages kept per oracle.
 const SHOWN: usize = 5;
 
-/// Which oracle has found something.
+/// The oracle that reported a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Oracle {
-    /// It never became quiet, or a user's step was refused.
+    /// The run never became quiet, or a user's step was rejected.
     Convergence,
-    /// After a step the state is not that of the fault-free run.
+    /// The state after a step differs from that of the fault-free run.
     EndState,
-    /// An object was created or deleted another number of times than in the fault-free run.
+    /// An object was created or deleted more or less often than in the fault-free run.
     Counts,
-    /// A restart while nothing happened made the operator change something.
+    /// The operator changed something after a restart at rest.
     Stability,
-    /// An object that the operator made outlived everything that the user had applied, or a deletion does not end.
+    /// An object of the operator outlived all objects that the user applied, or a deletion is stuck.
     Leak,
     /// The operator panicked.
     Panic,
-    /// The operator's process ended again and again.
+    /// The operator's process exited repeatedly.
     Exit,
-    /// Many times the requests of the fault-free run.
+    /// The operator sent many times the requests of the fault-free run.
     Requests,
-    /// A replica wrote while another one held the lease.
+    /// A replica wrote while another replica held the lease.
     Deposed,
-    /// One of the user's invariants did not hold.
+    /// An invariant of the user was violated.
     Invariant,
-    /// A change of a property showed nowhere, or left something behind when it was taken back.
+    /// A property change had no effect, or left something behind when it was reverted.
     Property,
-    /// The same seed gave another timeline.
+    /// Two runs with the same seed had different timelines.
     Determinism,
 }
 
@@ -74,13 +74,13 @@ impl fmt::Display for Oracle {
     }
 }
 
-/// What an oracle has found.
+/// A finding of an oracle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Which oracle.
+    /// The oracle.
     pub oracle: Oracle,
-    /// What it says: where, what was expected and what was found.
+    /// The message: where, what was expected, and what was found.
     pub message: String,
 }
 
@@ -90,11 +90,11 @@ pub type Objects = BTreeMap<String, Value>;
 /// How often objects were created and deleted.
 type Counts = BTreeMap<String, (usize, usize)>;
 
-/// What runs are compared with.
+/// The fault-free results that other runs are compared with.
 #[derive(Debug)]
 pub(crate) struct Baseline {
     pub(crate) states: Vec<State>,
-    /// These states with all that is masked.
+    /// The same states before masking.
     unmasked: Vec<Arc<Objects>>,
     /// How often each object of the operator was created and deleted by the end of each step.
     pub(crate) counts: Vec<Counts>,
@@ -102,21 +102,21 @@ pub(crate) struct Baseline {
     pub(crate) masks: Masks,
 }
 
-/// What the user allows and demands.
+/// What the user's configuration allows and requires.
 #[derive(Clone, Default)]
 pub(crate) struct Rules {
     /// Resources and objects that may outlive their owner.
     pub(crate) kept: BTreeSet<String>,
     pub(crate) ignored: Ignored,
-    /// Whether a write that fails may be answered by undoing the whole step.
+    /// Whether the operator may roll a step back when a write fails.
     pub(crate) rolls_back: bool,
     pub(crate) invariants: Vec<Invariant>,
-    /// Paths of properties that need not show.
+    /// Paths of properties that need not have an effect.
     pub(crate) ignored_properties: Vec<String>,
 }
 
 impl Baseline {
-    /// Learns from fault-free runs: how the first ended, and in what others differ from it.
+    /// Learns from fault-free runs: the states of the first, masked where the others differ from it.
     pub(crate) fn new(first: &Outcome, others: &[&Outcome], rules: &Rules) -> Self {
         let states = |outcome: &Outcome| -> Vec<_> { outcome.states.iter().flatten().cloned().collect() };
         let seconds: Vec<_> = others.iter().map(|other| states(other)).collect();
@@ -132,7 +132,7 @@ impl Baseline {
         }
     }
 
-    /// Whether objects are those after a step: 0 is the start.
+    /// Whether objects are in the expected state after a step; step 0 is the start.
     pub(crate) fn expects(&self, step: u32, objects: &Objects) -> bool {
         let expected = usize::try_from(step).ok().and_then(|step| self.states.get(step));
         expected.is_none_or(|expected| {
@@ -140,12 +140,12 @@ impl Baseline {
         })
     }
 
-    /// Requests that a run with faults may make.
+    /// Returns the maximum number of requests of a run with faults.
     pub(crate) fn request_limit(&self) -> u64 {
         self.requests * REQUESTS.0 + REQUESTS.1
     }
 
-    /// What a run in which properties were changed is to blame for.
+    /// Judges a run in which properties were changed.
     pub(crate) fn judge_properties(&self, outcome: &Outcome, rules: &Rules) -> Vec<Finding> {
         let mut findings: Vec<Finding> = outcome
             .trouble
@@ -177,7 +177,7 @@ impl Baseline {
         findings
     }
 
-    /// What a run with faults is to blame for.
+    /// Judges a run with faults.
     pub(crate) fn judge(
         &self,
         outcome: &Outcome,
@@ -186,7 +186,7 @@ impl Baseline {
         rules: &Rules,
     ) -> Vec<Finding> {
         let mut findings = judge_alone(outcome, scenario, rules);
-        // What does not matter need not be put back at once, and a restart after that may be when it is.
+        // The operator need not repair ignored objects at once, and a later restart may be when it does.
         let is_restart = |fault: &&Fault| matches!(fault, Fault::Restart(_));
         let restarted = plan.faults.iter().filter(is_restart).filter_map(Fault::at_rest).max();
         let is_excuse = |fault: &Fault| {
@@ -198,7 +198,7 @@ impl Baseline {
         let mut add = |oracle, message: String| findings.push(Finding { oracle, message });
         for (number, (expected, found)) in self.states.iter().zip(&outcome.states).enumerate() {
             let Some(found) = found else { continue };
-            // One that goes on from the fault-free run has its states, and one that ends early has ended as expected.
+            // A run that continues the fault-free run shares its states, and one that ends early ended in an expected state.
             let is_known = self.unmasked.get(number).is_some_and(|known| Arc::ptr_eq(known, found))
                 || (outcome.ends_early && number + 1 == outcome.states.len());
             if is_known {
@@ -241,13 +241,13 @@ impl Baseline {
         }
         if outcome.exits.len() > MAX_EXITS {
             let last = outcome.exits.last().map_or("", String::as_str);
-            add(Oracle::Exit, format!("the process ended {} times: {last}", outcome.exits.len()));
+            add(Oracle::Exit, format!("the process exited {} times: {last}", outcome.exits.len()));
         }
         findings
     }
 }
 
-/// What a run is to blame for whatever others did.
+/// Judges a run without comparing it with others.
 pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut add = |oracle, message: String| findings.push(Finding { oracle, message });
@@ -263,7 +263,7 @@ pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules)
         leaked(last, outcome, scenario, rules).take(SHOWN).for_each(|key| {
             add(
                 Oracle::Leak,
-                format!("{key} is still there, though everything that the user applied is gone"),
+                format!("{key} still exists, though everything that the user applied was deleted"),
             );
         });
     }
@@ -271,7 +271,7 @@ pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules)
         let stuck = state.iter().find(|(_, object)| !object["metadata"]["deletionTimestamp"].is_null());
         if let Some((key, object)) = stuck {
             let finalizers = &object["metadata"]["finalizers"];
-            add(Oracle::Leak, format!("{key} is being deleted and stays: its finalizers are {finalizers}"));
+            add(Oracle::Leak, format!("{key} is stuck in deletion: its finalizers are {finalizers}"));
             break;
         }
     }
@@ -300,7 +300,7 @@ pub(crate) fn judge_alone(outcome: &Outcome, scenario: &Scenario, rules: &Rules)
     findings
 }
 
-/// Objects of the operator that outlive all objects of the user.
+/// Returns the operator's objects that outlive all of the user's.
 fn leaked<'a>(
     last: &'a Objects,
     outcome: &'a Outcome,
@@ -314,8 +314,10 @@ fn leaked<'a>(
     last.keys().filter(move |key| complete && outcome.made.contains(*key) && !kept(key))
 }
 
-/// How often each object of the operator was created and deleted, up to a revision. An object that is made for an owner that is
-/// gone does not count: the garbage collector takes it, and whether it is made depends on which of two watches is faster.
+/// Counts how often each object of the operator was created and deleted, up to a revision.
+///
+/// Objects created for an owner that is already deleted do not count: the garbage collector deletes them, and whether they
+/// are created depends on which of two watches is faster.
 fn counts(outcome: &Outcome, masks: &Masks, revision: u64) -> Counts {
     let mut counts = Counts::new();
     let counted = |key: &String| outcome.made.contains(key) && !masks.ignores(key);
@@ -343,7 +345,7 @@ fn counts(outcome: &Outcome, masks: &Masks, revision: u64) -> Counts {
     counts
 }
 
-/// Whether an object has owners, and all of them are gone.
+/// Whether an object has owners, and all of them are deleted.
 fn is_orphan(object: &Value, gone: &BTreeSet<String>) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array().filter(|owners| !owners.is_empty());
     owners.is_some_and(|owners| {

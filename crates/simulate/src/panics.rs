@@ -1,4 +1,4 @@
-//! Panics of the operator under simulation. Each run has a thread of its own, so the thread tells whose they are.
+//! Captures panics of the simulated operator. Each run has its own thread, which identifies its panics.
 
 use std::{cell::RefCell, panic, sync::Once};
 
@@ -8,7 +8,7 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Records the panics of this thread, silently, from now on. Those of other threads go to the hook that was there.
+/// Starts recording this thread's panics silently. Other threads' panics go to the previous hook.
 pub(crate) fn record() {
     HOOK.call_once(|| {
         let previous = panic::take_hook();
@@ -17,7 +17,7 @@ pub(crate) fn record() {
                 let Ok(mut caught) = caught.try_borrow_mut() else { return false };
                 let Some(list) = caught.as_mut() else { return false };
                 let place = info.location().map(|place| format!(" at {}:{}", place.file(), place.line()));
-                let message = info.payload_as_str().unwrap_or("a value that is no text");
+                let message = info.payload_as_str().unwrap_or("a value that is not a string");
                 list.push(format!("{message}{}", place.unwrap_or_default()));
                 true
             });
@@ -29,7 +29,7 @@ pub(crate) fn record() {
     CAUGHT.with_borrow_mut(|caught| *caught = Some(Vec::new()));
 }
 
-/// The panics since [`record`].
+/// Returns the panics since [`record`].
 pub(crate) fn take() -> Vec<String> {
     CAUGHT.with_borrow_mut(Option::take).unwrap_or_default()
 }

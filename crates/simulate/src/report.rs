@@ -1,4 +1,4 @@
-//! What a simulation found, for people and for continuous builds.
+//! Reports of a simulation, for people and for CI.
 
 use std::{
     collections::BTreeMap,
@@ -17,18 +17,18 @@ use crate::{
     timeline::Entry,
 };
 
-/// A run that did not end as it should have.
+/// A failed run.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// What went wrong on purpose: the fewest faults with which the run fails.
+    /// The plan, shrunk to the fewest faults with which the run fails.
     pub plan: Plan,
-    /// What the oracles say.
+    /// The findings of the oracles.
     pub findings: Vec<Finding>,
-    /// Who did what.
+    /// The timeline.
     pub timeline: Vec<Entry>,
     /// The SHA-256 of the timeline: a replay has the same.
     pub hash: String,
-    /// The last lines that a program wrote.
+    /// The last lines of a program's output.
     pub log: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Failure {
             writeln!(f, "  {entry}")?;
         }
         if !self.log.is_empty() {
-            writeln!(f, "  the operator's last words:")?;
+            writeln!(f, "  the operator's last log lines:")?;
         }
         for line in &self.log {
             writeln!(f, "    {line}")?;
@@ -59,7 +59,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Which faults of a plan have happened.
+/// The faults of a plan, and which of them were injected.
 pub(crate) struct Coverage {
     faults: Vec<(&'static str, bool)>,
     ends_early: bool,
@@ -72,55 +72,55 @@ impl Coverage {
     }
 }
 
-/// How often a kind of faults was planned, and how often it happened.
+/// How often a fault kind was planned and injected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tried {
-    /// In how many plans it was.
+    /// Number of plans that contain it.
     pub planned: usize,
-    /// How often the run came that far.
+    /// Number of times it was injected, which requires that the run gets that far.
     pub injected: usize,
 }
 
-/// What a simulation has tried and found.
+/// The report of a simulation.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
     /// The SHA-256 of the fault-free timeline.
     pub hash: String,
-    /// The SHA-256 of the timeline of a plan that was replayed.
+    /// The SHA-256 of the timeline of a replayed plan.
     pub replayed: Option<String>,
     /// The fault-free timeline.
     pub timeline: Vec<Entry>,
-    /// Where a second fault-free run of the same seed differed, for operators that may.
+    /// How a second fault-free run of the same seed differed, for operators that may.
     pub varies: Option<String>,
-    /// Writes of the operator in the fault-free run. It is crashed around those that change something.
+    /// Writes of the operator in the fault-free run; crashes are tried around those that change something.
     pub writes: usize,
     /// Reads of the operator in the fault-free run.
     pub reads: u32,
-    /// Requests of the operator in the fault-free run, watches included.
+    /// Requests of the operator in the fault-free run, including watches.
     pub requests: u64,
     /// Runs with faults.
     pub runs: usize,
-    /// Runs that ended when the operator was back at a fault-free state, from which a run with a restart goes on.
+    /// Runs that ended early in a fault-free state, whose continuation is covered by a run with a restart.
     pub ended_early: usize,
     /// Runs that failed.
     pub failed: usize,
-    /// Plans of a program that failed once, and not a second time.
+    /// Plans of a program that failed once and passed when repeated.
     pub unrepeated: usize,
-    /// Plans that were left out, as time was up.
+    /// Plans skipped because the time budget was exhausted.
     pub untried: usize,
-    /// Pairs of crashes that were planned: the second at the first write after the restart.
+    /// Planned pairs of crashes: the second one at the first write after the restart.
     pub pairs: usize,
-    /// Pairs of crashes that were left out, as the second leads to a state that was tried.
+    /// Pairs of crashes skipped because the second leads to a state that was already tried.
     pub equivalent: usize,
-    /// Pairs that were left out, since there are more than twice as many as writes.
+    /// Pairs skipped because there are more than twice as many as writes.
     pub pairs_left_out: usize,
-    /// Changes of properties, each taken back.
+    /// Property changes, each of them reverted.
     pub properties: usize,
-    /// Failures with different findings, ten at most.
+    /// Failures with distinct findings, at most ten.
     pub failures: Vec<Failure>,
-    /// How often each kind of faults was tried.
+    /// How often each fault kind was tried.
     pub faults: BTreeMap<&'static str, Tried>,
     /// How long it took.
     pub elapsed: Duration,
@@ -152,7 +152,7 @@ impl Report {
         }
     }
 
-    /// The report of an operator that fails by itself.
+    /// Returns the report of an operator that fails without faults.
     pub(crate) fn failed_without_faults(
         mut self,
         plan: Plan,
@@ -175,16 +175,16 @@ impl Report {
         }
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no failures.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// Ends a test with all that was found.
+    /// Asserts in a test that the simulation passed.
     ///
     /// # Panics
-    /// Panics if something was found.
+    /// Panics with the report if there are failures.
     pub fn assert_passed(&self) {
         #[expect(clippy::panic, reason = "a test ends here")]
         if !self.passed() {
@@ -192,7 +192,7 @@ impl Report {
         }
     }
 
-    /// Everything as JSON: the fault-free timeline, and each failure with its own.
+    /// Returns the report as JSON, with the timelines of the fault-free run and of each failure.
     #[must_use]
     pub fn json(&self) -> Value {
         let failures: Vec<Value> = self
@@ -213,7 +213,9 @@ impl Report {
         })
     }
 
-    /// A report in the form of JUnit: a test case for the fault-free run, one for each kind of faults, one for each failure.
+    /// Returns a JUnit report.
+    ///
+    /// It has a test case for the fault-free run, one for each fault kind and one for each failure.
     #[must_use]
     pub fn junit(&self, name: &str) -> String {
         let (tests, failures) = (self.faults.len() + self.failures.len() + 1, self.failures.len());
@@ -242,7 +244,7 @@ impl Report {
         text + "</testsuite>\n</testsuites>\n"
     }
 
-    /// The timelines as a page of HTML that needs nothing else.
+    /// Returns the timelines as a self-contained HTML page.
     #[must_use]
     pub fn html(&self, name: &str) -> String {
         let rows = |timeline: &[Entry]| -> String {
@@ -287,7 +289,7 @@ impl Report {
         )
     }
 
-    /// What was tried, in a few lines.
+    /// Returns a summary of what was tried, in a few lines.
     #[must_use]
     pub fn summary(&self) -> String {
         let crashes = |kind: &str| self.faults.get(kind).map_or(0, |tried| tried.injected);
@@ -352,7 +354,7 @@ fn escape(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // XML has no way to write most control characters.
+            // XML cannot represent most control characters.
             control if control.is_control() && !matches!(control, '\n' | '\t') => escaped.push('�'),
             other => escaped.push(other),
         }

@@ -1,4 +1,4 @@
-//! What is simulated, and how its plans are tried.
+//! The builder of a simulation, and its execution.
 
 mod explore;
 mod pairs;
@@ -37,22 +37,22 @@ use crate::{
     timing::{ThreadClock, Timing},
 };
 
-/// The environment variable with a plan to replay alone.
+/// The environment variable with a single plan to replay.
 pub const REPLAY: &str = "STEERSMAN_SIM";
 
-/// The environment variable with the number of random plans, whatever the program says.
+/// The environment variable that overrides the number of random plans.
 pub const RANDOM: &str = "STEERSMAN_SIM_RANDOM";
 
-/// Pause between two looks at the time that a run has taken.
+/// Interval at which the time that a run has taken is checked.
 const CLOCK_LOOK: Duration = Duration::from_secs(1);
-/// How many times its patience a run may take of the time on the wall: a machine that is shared gives it less than that.
+/// Wall-clock limit of a run, as a multiple of its CPU time limit: a shared machine provides less CPU.
 const HANGING: u32 = 20;
-/// Bytes of the stack of a thread that makes runs.
+/// Stack size of a thread that executes runs, in bytes.
 const STACK: usize = 8 << 20;
-/// Runs of a program at the same time, for each processor: they wait for most of their time.
+/// Concurrent runs of a program per processor: they mostly wait.
 const WAITING: usize = 4;
 
-/// A simulation of an operator, described.
+/// A simulation of an operator.
 ///
 /// ```no_run
 /// # fn operator() -> steersman::Operator { steersman::Operator::new("shells") }
@@ -87,14 +87,14 @@ pub struct Simulation {
     prepared: Arc<Prepared>,
 }
 
-/// What all clones of a simulation have in common, as it is the same for every seed.
+/// State shared by all clones of a simulation, as it is the same for every seed.
 #[derive(Default)]
 struct Prepared {
-    /// What runs start from.
+    /// The state that runs start from.
     cluster: OnceLock<Checkpoint>,
-    /// Whether a seed was seen to decide everything.
+    /// Whether two runs of a seed were seen to be identical.
     is_repeatable: AtomicBool,
-    /// A seed, and its fault-free run with slower answers, which those of other seeds are compared with.
+    /// A seed, and its fault-free run with slower responses, which other seeds' runs are compared with.
     slow: OnceLock<(u64, Arc<Outcome>)>,
 }
 
@@ -134,14 +134,15 @@ impl Simulation {
         }
     }
 
-    /// An operator on the runtime. It runs with the rights that it declares, and with the cluster's clock.
+    /// Simulates an operator on the runtime, with the permissions that it declares and the cluster's clock.
     pub fn of(operator: impl Fn() -> Operator + Send + Sync + 'static) -> Self {
         Self::new(Subject::Operator(Arc::new(operator)))
     }
 
-    /// An operator on the runtime that needs a client to be described, as chart operators do. [`Scenario::given`] brings its
-    /// definitions and role, [`Simulation::account`] says who it is. It repeats as far as it works on the thread that polls it:
-    /// the report says if it does not.
+    /// Simulates an operator on the runtime whose construction requires a client, such as a chart operator.
+    ///
+    /// Add its definitions and role with [`Scenario::given`], and its service account with [`Simulation::account`]. Runs are
+    /// reproducible as far as it works on the thread that polls it; the report says if they are not.
     pub fn of_prepared<F, R>(prepare: F) -> Self
     where
         F: Fn(Client) -> R + Send + Sync + 'static,
@@ -150,8 +151,9 @@ impl Simulation {
         Self::new(Subject::Prepared(Arc::new(move |client| Box::pin(prepare(client)))))
     }
 
-    /// Any program that takes a client: an operator on plain kube-rs for instance. [`Scenario::given`] brings its definitions.
-    /// It repeats as far as it takes time from tokio and draws nothing at random.
+    /// Simulates any async function that takes a client, such as an operator on plain kube-rs.
+    ///
+    /// Add its definitions with [`Scenario::given`]. Runs are reproducible as far as it uses tokio's clock and no randomness.
     pub fn of_program<F, R>(program: F) -> Self
     where
         F: Fn(Client) -> R + Send + Sync + 'static,
@@ -160,9 +162,10 @@ impl Simulation {
         Self::new(Subject::Program(Arc::new(move |client| Box::pin(program(client)))))
     }
 
-    /// A program outside of this process, in any language: it speaks to the embedded cluster over HTTP, in real time, and is
-    /// killed and started again. [`Scenario::given`] brings its definitions. Runs repeat as far as the program does, so
-    /// that a run which fails is made a second time, and counts if it fails again.
+    /// Simulates an external program in any language, over HTTP and in real time.
+    ///
+    /// The program is killed and restarted. Add its definitions with [`Scenario::given`]. Runs are only as reproducible as the
+    /// program, so a failed run is repeated, and counts if it fails again.
     pub fn of_command(command: Command) -> Self {
         let mut simulation = Self::new(Subject::Command(Arc::new(command)));
         simulation.settings.timing = Timing::real_time();
@@ -170,49 +173,54 @@ impl Simulation {
         simulation
     }
 
-    /// What users do. Default: nothing.
+    /// Sets the scenario. Default: empty.
     pub fn scenario(mut self, scenario: Scenario) -> Self {
         self.scenario = scenario;
         self.prepared = Arc::default();
         self
     }
 
-    /// The service account that a program runs as. Default: the administrator.
+    /// Sets the service account that a program runs as. Default: the administrator.
     pub fn account(mut self, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         self.settings.account = Some((namespace.into(), name.into()));
         self.prepared = Arc::default();
         self
     }
 
-    /// The seed. Default: 1.
+    /// Sets the seed. Default: 1.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The number of random plans, of up to three faults each, after every single fault was tried. The environment variable
-    /// [`RANDOM`] overrides it. Default: 50.
+    /// Sets the number of random plans tried after every single fault. Default: 50.
+    ///
+    /// Each has up to three faults. The environment variable [`RANDOM`] overrides the number.
     pub fn random(mut self, plans: usize) -> Self {
         self.random = plans;
         self
     }
 
-    /// Whether the operator is crashed a second time at the first write after a restart, where that leads to a state which no single
-    /// crash has shown: twice as many pairs as there are writes at most. Default: yes.
+    /// Whether to try pairs of crashes, the second one at the first write after the restart. Default: yes.
+    ///
+    /// Pairs that lead to a state already seen after a single crash are skipped. There are at most twice as many pairs as writes.
     pub fn pairs(mut self, yes: bool) -> Self {
         self.pairs = yes;
         self
     }
 
-    /// The number of replicas. With two or more, the one that writes is cut off at each of its writes. Default: 1.
+    /// Sets the number of replicas. Default: 1.
+    ///
+    /// With two or more, the writing replica is partitioned at each of its writes.
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.settings.replicas = replicas.max(1);
         self.prepared = Arc::default();
         self
     }
 
-    /// How long nothing must change until a step is over. Default: 90 s of virtual time; for a program three times its longest
-    /// pause without faults, and at least 1 s.
+    /// Sets the quiet time: how long nothing must change until a step is over.
+    ///
+    /// Default: 90 s of virtual time; for a program, three times its longest pause without faults, and at least 1 s.
     pub fn quiet(mut self, time: Duration) -> Self {
         self.settings.timing.quiet = time;
         self.settings.timing.learns_quiet = false;
@@ -220,96 +228,107 @@ impl Simulation {
         self
     }
 
-    /// Begins no run after this time; the report says how many were left out. Default: none is.
+    /// Starts no run after this time; the report counts the skipped plans. Default: no limit.
     pub fn budget(mut self, time: Duration) -> Self {
         self.budget = Some(time);
         self
     }
 
-    /// Whether each property of what the scenario applies first is changed by itself, as its definition allows, and changed
-    /// back: the change must show in another object or in the status, and leave nothing behind. Default: no.
+    /// Whether to change and revert each property of the first objects individually. Default: no.
+    ///
+    /// Values are those that the definition allows. A change must have an effect on another object or the status, and reverting
+    /// it must leave nothing behind.
     pub fn properties(mut self, yes: bool) -> Self {
         self.properties = yes;
         self
     }
 
-    /// Leaves a property and all in it, `.spec.pause` for instance, out of what [`Simulation::properties`] demands.
-    /// Default: none.
+    /// Exempts a property with its children from [`Simulation::properties`]. Default: none.
+    ///
+    /// The argument is a path such as `.spec.pause`.
     pub fn ignores_property(mut self, path: impl Into<String>) -> Self {
         self.rules.ignored_properties.push(path.into());
         self
     }
 
-    /// What ends the simulation early. Default: nothing does.
+    /// Sets a handle that ends the simulation early. Default: none.
     pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
         self.settings.interrupt = interrupt;
         self
     }
 
-    /// Whether the cluster has workload controllers and garbage collection. Without them runs take a tenth of the time, and
-    /// nothing becomes of deployments, pods and owner references. Default: yes.
+    /// Whether the cluster has workload controllers and garbage collection. Default: yes.
+    ///
+    /// Without them runs take a tenth of the time, and deployments, pods and owner references have no effect.
     pub fn workloads(mut self, yes: bool) -> Self {
         self.settings.workloads = yes;
         self.prepared = Arc::default();
         self
     }
 
-    /// How long pods run that are meant to end, those of jobs for instance. Default: 100 ms.
+    /// Sets the run time of pods that complete, such as those of Jobs. Default: 100 ms.
     pub fn pod_run_time(mut self, time: Duration) -> Self {
         self.settings.pod_run_time = Some(time);
         self.prepared = Arc::default();
         self
     }
 
-    /// Tries these kinds of faults alone, by the names of [`Fault::kind`](crate::Fault::kind). Default: all kinds.
+    /// Tries only these fault kinds, by [`Fault::kind`](crate::Fault::kind). Default: all kinds.
     pub fn only(mut self, kinds: impl IntoIterator<Item = &'static str>) -> Self {
         self.only = Some(kinds.into_iter().collect());
         self
     }
 
-    /// Leaves a kind of faults out, by the name of [`Fault::kind`](crate::Fault::kind): `clock-jump` if the operator acts by the
-    /// time, on a schedule for instance. Default: none is left out.
+    /// Excludes a fault kind, by [`Fault::kind`](crate::Fault::kind). Default: none.
+    ///
+    /// For example `clock-jump`, for an operator that acts on a schedule.
     pub fn without(mut self, kind: &'static str) -> Self {
         self.without.insert(kind);
         self
     }
 
-    /// What may outlive the user's objects: a resource, `persistentvolumeclaims`, or an object, `secrets/default/key`.
-    /// Default: nothing may.
+    /// Allows objects to outlive the user's. Default: none.
+    ///
+    /// The argument is a resource, `persistentvolumeclaims`, or an object, `secrets/default/key`.
     pub fn keeps(mut self, resource: impl Into<String>) -> Self {
         self.rules.kept.insert(resource.into());
         self
     }
 
-    /// Leaves a field of a kind, or of all kinds, out of what `edited-outside` changes: the operator leaves it as others have set it.
-    /// It is a JSON pointer, `/spec/replicas` for instance. Default: none.
+    /// Excludes a field of a kind, or of all kinds, from `edited-outside`. Default: none.
+    ///
+    /// Use it for fields that the operator leaves to other clients. The field is a JSON pointer such as `/spec/replicas`.
     pub fn allows_edits(mut self, kind: Option<&str>, pointer: impl Into<String>) -> Self {
         self.settings.allowed_edits.push((kind.map(str::to_owned), pointer.into()));
         self
     }
 
-    /// Whether the operator answers a write that fails by undoing the step and taking it again, as Helm does with an install: how often
-    /// objects are made and deleted says nothing then. Default: no.
+    /// Whether the operator rolls a step back and retries it when a write fails, as Helm does. Default: no.
+    ///
+    /// If so, how often objects are created and deleted is not checked after a failed write.
     pub fn rolls_back(mut self, yes: bool) -> Self {
         self.rules.rolls_back = yes;
         self
     }
 
-    /// Leaves objects out of the comparison with the fault-free run, `secrets/*/sh.helm.release.v1.*` for instance: `*` stands
-    /// for any text. They must be gone in the end all the same. Default: none.
+    /// Excludes objects from the comparison with the fault-free run. Default: none.
+    ///
+    /// The argument is a pattern such as `secrets/*/sh.helm.release.v1.*`, in which `*` matches any string. The objects must
+    /// still be gone at the end.
     pub fn ignores(mut self, objects: impl Into<String>) -> Self {
         self.rules.ignored.objects.push(objects.into());
         self
     }
 
-    /// Leaves a field of a kind out of the comparison with the fault-free run, `.status.history` for instance; `[*]` stands for each
-    /// item of a list. Default: none.
+    /// Excludes a field of a kind from the comparison with the fault-free run. Default: none.
+    ///
+    /// The field is a path such as `.status.history`, in which `[*]` matches each item of a list.
     pub fn ignores_field(mut self, kind: impl Into<String>, path: impl Into<String>) -> Self {
         self.rules.ignored.fields.push((kind.into(), path.into()));
         self
     }
 
-    /// Something that must hold in every state: the function returns what is wrong.
+    /// Adds an invariant that every state must satisfy: the function returns the violation.
     pub fn invariant<F>(mut self, name: impl Into<String>, holds: F) -> Self
     where
         F: Fn(&Objects) -> Result<(), String> + Send + Sync + 'static,
@@ -318,8 +337,10 @@ impl Simulation {
         self
     }
 
-    /// An invariant in CEL: of each `object` of a kind, or of all `objects` if there is no kind. An expression that asks for a
-    /// field that an object does not have yet is not asked of it; one that is never asked fails the simulation.
+    /// Adds an invariant in CEL about each `object` of a kind, or about all `objects` without a kind.
+    ///
+    /// An expression that uses a field which an object does not have yet is skipped for it; one that is never evaluated fails
+    /// the simulation.
     ///
     /// # Errors
     /// Fails if the expression does not compile.
@@ -328,35 +349,35 @@ impl Simulation {
         Ok(self)
     }
 
-    /// Ends at the first failure. Default: all plans are tried.
+    /// Whether to end at the first failure. Default: no, all plans are tried.
     pub fn stop_early(mut self, yes: bool) -> Self {
         self.stop_early = yes;
         self
     }
 
-    /// Runs at the same time. Default: one for each processor, four for a program.
+    /// Sets the number of concurrent runs. Default: one per processor, for a program four.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// Makes the fault-free runs and the run of this plan, and nothing else. Default: what [`REPLAY`] says, else every plan.
+    /// Executes only the fault-free runs and this plan. Default: the plan in [`REPLAY`], else every plan.
     pub fn replay(mut self, plan: Plan) -> Self {
         self.replay = Some(plan);
         self
     }
 
-    /// Calls a function after each run, from the thread that made it. Default: none.
+    /// Calls a function after each run, on the thread that executed it. Default: none.
     pub fn on_progress(mut self, listener: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.listener = Listener::new(listener);
         self
     }
 
-    /// Makes all runs. Takes threads of its own, so that it may be called from anywhere.
+    /// Executes all runs. It uses its own threads, so it may be called from anywhere.
     ///
     /// # Errors
-    /// Fails if the cluster or the operator can't be set up, if [`REPLAY`] is not a plan or [`RANDOM`] not a number. What goes
-    /// wrong in a run is in the report.
+    /// Fails if the cluster or the operator can't be set up, if [`REPLAY`] is not a plan or [`RANDOM`] not a number. Failures of
+    /// runs are part of the report.
     pub fn run(&self) -> Result<Report, Error> {
         let begin = Instant::now();
         let replay = match std::env::var(REPLAY).ok().filter(|text| !text.is_empty()) {
@@ -377,7 +398,7 @@ impl Simulation {
         let another = Plan::new(seed.wrapping_add(1), []);
         self.listener.tell(&Progress::FaultFree);
         let first = || simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT);
-        // Where a seed is known to decide everything, the other fault-free run needs nothing of the first, and any seed's will do.
+        // If runs are known to be reproducible, the slow fault-free run does not depend on the first, and any seed's will do.
         let slow = self.prepared.slow.get().filter(|(of, _)| *of != seed);
         let (first, other) = if let Some((_, slow)) = slow {
             (first()?, Some(Arc::clone(slow)))
@@ -394,7 +415,7 @@ impl Simulation {
         alone.extend(first.exits.iter().map(|exit| Finding { oracle: Oracle::Exit, message: exit.clone() }));
         alone.extend(self.rules.invariants.iter().filter_map(|invariant| {
             let why = invariant.unasked()?;
-            let message = format!("{} could not be asked in any state: {why}", invariant.name);
+            let message = format!("invariant {} could not be evaluated in any state: {why}", invariant.name);
             Some(Finding { oracle: Oracle::Invariant, message })
         }));
         if is_real && first.traffic.requests == 0 && alone.is_empty() {
@@ -403,7 +424,7 @@ impl Simulation {
             alone.push(Finding { oracle: Oracle::Convergence, message });
         }
         if is_real && !alone.is_empty() {
-            // Each run takes its time.
+            // Every run in real time is slow, so the second fault-free one is skipped.
             return Ok(report.failed_without_faults(free, alone, &first, begin));
         }
         simulation.settings.usual_watches = if is_real { first.watches.clone() } else { BTreeSet::new() };
@@ -413,7 +434,7 @@ impl Simulation {
                 let again = || simulation.execute(&free, Course::Scenario, run::REQUEST_LIMIT);
                 let other = || simulation.execute(&another, Course::SlowScenario, run::REQUEST_LIMIT);
                 let (again, other) = side_by_side(again, other)?;
-                // The first is what runs with a crash go on from.
+                // Runs with a crash continue from the first run.
                 (Some(Outcome { past: None, ..again? }), Arc::new(other?))
             }
         };
@@ -424,7 +445,7 @@ impl Simulation {
                 self.prepared.is_repeatable.store(!matches!(self.subject, Subject::Prepared(_)), SeqCst);
             } else {
                 let message = differing(&first, again);
-                // A chart is rendered outside of this thread, so the seed alone does not decide when that ends.
+                // A chart is rendered on another thread, so the seed alone does not determine when that ends.
                 if matches!(self.subject, Subject::Prepared(_)) && first.trouble == again.trouble {
                     report.varies = Some(message);
                 } else {
@@ -438,7 +459,7 @@ impl Simulation {
         let longest = others.iter().map(|other| other.longest_pause).max().unwrap_or_default();
         simulation.settings.timing.learn_quiet(longest.max(first.longest_pause));
         if alone.is_empty() {
-            // Another seed and slower answers must make no difference that the masks do not explain.
+            // Another seed and slower responses must make no difference beyond the masks.
             alone = baseline.judge(&other, &free, &self.scenario, &self.rules);
         }
         if !alone.is_empty() {
@@ -478,7 +499,7 @@ impl Simulation {
         Ok(report)
     }
 
-    /// What runs start from, which the first of them makes on a thread of its own.
+    /// Returns the state that runs start from, prepared once on a separate thread.
     fn prepared(&self) -> Result<Checkpoint, Error> {
         if let Some(prepared) = self.prepared.cluster.get() {
             return Ok(prepared.clone());
@@ -493,7 +514,7 @@ impl Simulation {
         })
     }
 
-    /// Makes a run on a thread of its own.
+    /// Executes a run on a separate thread.
     fn execute(&self, plan: &Plan, course: Course, requests: u64) -> Result<Outcome, Error> {
         let (subject, scenario, prepared) = (self.subject.clone(), self.scenario.clone(), self.prepared()?);
         let settings = Settings { requests, ..self.settings.clone() };
@@ -502,7 +523,7 @@ impl Simulation {
         let (tell, told) = mpsc::channel();
         builder
             .spawn(move || {
-                // The receivers are gone if this took too long.
+                // The receivers are dropped if this took too long.
                 let _ = tell.send(ThreadClock::of_this_thread());
                 let _ = send.send(run::execute(&subject, &scenario, &settings, &prepared, &plan, course));
             })
@@ -512,7 +533,7 @@ impl Simulation {
         loop {
             match receive.recv_timeout(CLOCK_LOOK) {
                 Ok(outcome) => return outcome,
-                // In real time runs wait for most of their time. In virtual time they never do, unless they hang.
+                // In real time, runs mostly wait. In virtual time they never do, unless they hang.
                 Err(mpsc::RecvTimeoutError::Timeout)
                     if clock.spent(timing.is_real) < patience && clock.spent(true) < patience * HANGING => {}
                 Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -529,7 +550,7 @@ impl Simulation {
     }
 }
 
-/// Makes two runs at the same time.
+/// Executes two runs concurrently.
 fn side_by_side<A: Send, B>(
     one: impl FnOnce() -> A + Send,
     other: impl FnOnce() -> B,
@@ -542,7 +563,7 @@ fn side_by_side<A: Send, B>(
     })
 }
 
-/// The first lines in which two runs of one seed differ.
+/// Describes the first lines in which two runs of a seed differ.
 fn differing(one: &Outcome, other: &Outcome) -> String {
     if one.trouble != other.trouble {
         return format!("the same seed ended with {:?} and {:?}", one.trouble, other.trouble);

@@ -1,4 +1,4 @@
-//! What users do to a cluster.
+//! Performs user actions on a cluster.
 
 use kube::{
     Api,
@@ -10,7 +10,7 @@ use steersman_cluster::Cluster;
 
 use crate::{edit::Edit, properties, scenario::Step, state::Tables};
 
-/// Takes a step.
+/// Performs a step.
 pub(crate) async fn take(cluster: &Cluster, step: &Step) -> Result<(), String> {
     let taken = match step {
         Step::Apply(objects) => {
@@ -37,7 +37,7 @@ pub(crate) async fn apply(cluster: &Cluster, object: &Value) -> Result<(), Strin
     api.patch(&name, &params, &Patch::Apply(object)).await.map(drop).map_err(|error| error.to_string())
 }
 
-/// Changes an object by a merge patch, or asks whether that would be accepted.
+/// Applies a merge patch to an object, or dry-runs it.
 pub(crate) async fn patch(
     cluster: &Cluster,
     object: &Value,
@@ -49,7 +49,7 @@ pub(crate) async fn patch(
     api.patch(&name, &params, &Patch::Merge(patch)).await.map(drop).map_err(|error| error.to_string())
 }
 
-/// Makes the first change of a property that the API server accepts: one that is declared, if there is any.
+/// Makes the first property change that the API server accepts, preferably of a declared property.
 async fn change(cluster: &Cluster, object: &Value) -> Result<(), String> {
     let Some(definition) = definition_of(cluster, object) else { return Ok(()) };
     let mut changes = properties::changes(&definition, object);
@@ -65,7 +65,7 @@ async fn change(cluster: &Cluster, object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The definition of an object's kind.
+/// Returns the definition of an object's kind.
 pub(crate) fn definition_of(cluster: &Cluster, object: &Value) -> Option<Value> {
     let (group, _) = object["apiVersion"].as_str()?.split_once('/')?;
     Tables::of(&cluster.server().catalog()).definitions(cluster).into_iter().find(|definition| {
@@ -84,18 +84,18 @@ async fn delete(cluster: &Cluster, object: &Value) -> Result<(), String> {
 /// Deletes an object by its key, `resource.group/namespace/name`.
 pub(crate) async fn delete_key(cluster: &Cluster, key: &str) {
     let Some((api, name)) = api_of_key(cluster, key) else { return };
-    // An object that is gone already is as good as deleted.
+    // The object may be deleted already.
     let _ = api.delete(&name, &DeleteParams::background()).await;
 }
 
-/// Changes an object by its key, and by a merge patch.
+/// Applies a merge patch to an object by its key.
 pub(crate) async fn patch_key(cluster: &Cluster, key: &str, patch: &Value) {
     let Some((api, name)) = api_of_key(cluster, key) else { return };
-    // It may be gone by now.
+    // It may be deleted by now.
     let _ = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
 }
 
-/// Edits an object by its key, or asks whether that would be accepted and make a difference.
+/// Edits an object by its key, or dry-runs whether the edit is accepted and makes a difference.
 pub(crate) async fn edit_key(cluster: &Cluster, key: &str, edit: &Edit, is_dry_run: bool) -> bool {
     let Some((api, name)) = api_of_key(cluster, key) else { return false };
     let Ok(patch) = serde_json::from_value(edit.patch()) else { return false };
@@ -104,7 +104,7 @@ pub(crate) async fn edit_key(cluster: &Cluster, key: &str, edit: &Edit, is_dry_r
     edited.is_ok_and(|object| object.data.pointer(&edit.pointer) == Some(&edit.new))
 }
 
-/// The way to an object by its key, `resource.group/namespace/name`, and its name.
+/// Returns an `Api` and the name for an object's key, `resource.group/namespace/name`.
 fn api_of_key(cluster: &Cluster, key: &str) -> Option<(Api<DynamicObject>, String)> {
     let mut parts = key.split('/');
     let resource = parts.next()?;
@@ -125,14 +125,14 @@ fn api_of_key(cluster: &Cluster, key: &str) -> Option<(Api<DynamicObject>, Strin
     Some((api, name.to_owned()))
 }
 
-/// The way to an object of the scenario, and its name.
+/// Returns an `Api` and the name for an object of the scenario.
 fn api(cluster: &Cluster, object: &Value) -> Result<(Api<DynamicObject>, String), String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let types = TypeMeta { api_version: text(&object["apiVersion"]), kind: text(&object["kind"]) };
     let gvk = GroupVersionKind::try_from(&types).map_err(|error| error.to_string())?;
     let catalog = cluster.server().catalog();
     let Some(found) = catalog.find_kind(&gvk.group, &gvk.version, &gvk.kind) else {
-        return Err(format!("the cluster does not know {} {}", types.api_version, types.kind));
+        return Err(format!("the cluster does not serve {} {}", types.api_version, types.kind));
     };
     let resource = ApiResource::from_gvk_with_plural(&gvk, &found.plural);
     let client = cluster.client();

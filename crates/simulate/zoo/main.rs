@@ -1,5 +1,6 @@
-//! A zoo of operators with small, realistic mistakes. Each is clean without faults, is caught by default settings, and has a
-//! corrected twin that raises no alarm.
+//! A zoo of operators with small, realistic bugs.
+//!
+//! Each one passes without faults, is caught with default settings, and has a corrected twin that passes.
 
 #![allow(missing_docs, reason = "a test")]
 
@@ -19,7 +20,7 @@ use site::{Site, site};
 use steersman::{BoxError, Operator};
 use steersman_simulate::{Command, Oracle, Scenario, Simulation};
 
-/// An operator of the zoo: with its mistake, or corrected.
+/// An operator of the zoo, with its bug or corrected.
 #[derive(Clone, Copy)]
 enum Exhibit {
     /// On the runtime.
@@ -67,7 +68,7 @@ const ZOO: &[(&str, Exhibit)] = &[
     ("deposed-leader-writes", Program(electing::deposed_leader_writes)),
 ];
 
-/// Mistakes that one kind of faults alone finds.
+/// Bugs that only one fault kind finds.
 const FOUND_BY_ONE: &[(&str, &str)] = &[
     ("drift-overlooked", "edited-outside"),
     ("quota-is-final", "quota"),
@@ -80,7 +81,7 @@ const FOUND_BY_ONE: &[(&str, &str)] = &[
     ("deposed-leader-writes", "lease-lost"),
 ];
 
-/// Operators that are not looked for mistakes.
+/// Operators that are not part of the zoo.
 const OTHERS: &[(&str, Exhibit)] =
     &[("hoarder", Runtime(making::hoarder)), ("slow-cleanup", Runtime(unmaking::slow_cleanup))];
 
@@ -97,7 +98,7 @@ fn simulation(name: &str, exhibit: Exhibit, corrected: bool) -> Simulation {
         Program(program) => Simulation::of_program(move |client| program(corrected, client))
             .scenario(scenario.given(serde_json::to_value(Site::crd()).unwrap())),
     };
-    // What the twin that watches uids leaves is meant to stay.
+    // The corrected twin leaves objects behind on purpose.
     let simulation = if name == "uid-ignored" { simulation.keeps("configmaps") } else { simulation };
     let replicas = if name == "deposed-leader-writes" { 2 } else { 1 };
     simulation.replicas(replicas).workloads(matches!(name, "crash-is-final" | "lost-node-excluded"))
@@ -107,7 +108,7 @@ fn exhibit(name: &str) -> Exhibit {
     ZOO.iter().find(|(one, _)| *one == name).unwrap().1
 }
 
-/// All exhibits, or those whose names contain what the variable `ZOO` says: their timelines are shown.
+/// Returns all exhibits, or those whose names contain the variable `ZOO`; their timelines are shown.
 fn chosen() -> impl Iterator<Item = &'static (&'static str, Exhibit)> {
     let wanted = std::env::var("ZOO").unwrap_or_default();
     ZOO.iter().filter(move |(name, _)| name.contains(&wanted))
@@ -125,7 +126,7 @@ fn every_mistake_is_found_within_a_minute() {
     find(chosen());
 }
 
-/// How long a mistake may stay hidden.
+/// Maximum time to find a bug.
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn find(exhibits: impl Iterator<Item = &'static (&'static str, Exhibit)>) {
@@ -176,7 +177,7 @@ fn no_corrected_twin_raises_an_alarm() {
     assert!(alarms.is_empty(), "{}", alarms.join("\n"));
 }
 
-/// Of the mistakes that one kind of faults finds, the corrected twins stand it.
+/// Each fault kind finds its bugs, and the corrected twins pass with it.
 #[test]
 #[ignore = "hundreds of runs: make sim"]
 fn each_kind_of_faults_finds_what_no_other_does() {
@@ -198,7 +199,7 @@ fn each_kind_of_faults_finds_what_no_other_does() {
     recovery.pairs(false).random(0).run().unwrap().assert_passed();
 }
 
-/// The mistake is in the recovery: no fault shows it alone.
+/// The bug is in the recovery: no single fault shows it.
 #[test]
 fn pairs_of_crashes_find_what_no_single_crash_does() {
     let of = |corrected| {
@@ -213,7 +214,7 @@ fn pairs_of_crashes_find_what_no_single_crash_does() {
     of(true).run().unwrap().assert_passed();
 }
 
-/// The variable with the plan that a child process makes the run of.
+/// The variable with the plan that a child process executes.
 const PLAN: &str = "STEERSMAN_ZOO_PLAN";
 
 #[test]
@@ -240,7 +241,7 @@ fn the_same_plan_gives_the_same_timeline_in_every_process() {
     assert_ne!(hashes("7/crash-after@2+watch-broken@5"), first);
 }
 
-/// The operator dies while it catches up with two steps that it did not see.
+/// The operator crashes while it catches up with two steps that it did not see.
 #[test]
 fn an_operator_that_is_to_stay_dead_is_not_forgotten() {
     let twin = Runtime(making::replaced_by_delete_and_create);
@@ -269,7 +270,7 @@ const OPERATOR: &str = "STEERSMAN_ZOO_OPERATOR";
 /// Set for the corrected twin.
 const CORRECTED: &str = "STEERSMAN_ZOO_CORRECTED";
 
-/// Runs an exhibit as a program of its own; as a test it does nothing.
+/// Runs an exhibit as an external program; as a test it does nothing.
 #[tokio::test]
 async fn an_exhibit_as_a_program() {
     let Ok(wanted) = std::env::var(OPERATOR) else { return };
@@ -299,7 +300,7 @@ fn a_mistake_is_found_in_a_program() {
     let finding = &failure.findings[0];
     assert_eq!(finding.oracle, Oracle::EndState, "{report}");
     assert!(finding.message.contains("configmaps/default/shop-*"), "{report}");
-    // The process that was killed, and the one after it.
+    // The killed process and its successor.
     let starts = failure.timeline.iter().filter(|entry| entry.text == "replica 1 starts");
     assert_eq!(starts.count(), 2, "{report}");
 }
@@ -329,7 +330,7 @@ fn a_program_that_ends_fails_without_faults() {
     let failure = &report.failures[0];
     assert!(failure.plan.faults.is_empty(), "{report}");
     assert!(
-        failure.findings[0].message.starts_with("the operator ended 6 times: it ended: exit status: 0"),
+        failure.findings[0].message.starts_with("the operator exited 6 times: it exited: exit status: 0"),
         "{report}"
     );
     assert!(failure.log.iter().any(|line| line.contains("a_program_that_ends")), "{report}");
@@ -352,7 +353,7 @@ fn an_invariant_is_asked_in_every_state() {
     let misspelt = "object.status.maid > 0";
     let report = twin().invariant_expression(Some("Site"), misspelt).unwrap().run().unwrap();
     let message = &report.failures[0].findings[0].message;
-    assert!(message.ends_with("could not be asked in any state: no such key: maid"), "{message}");
+    assert!(message.ends_with("could not be evaluated in any state: no such key: maid"), "{message}");
 }
 
 #[test]
@@ -362,7 +363,7 @@ fn properties_are_changed_one_at_a_time_and_back() {
         let findings = report.failures.iter().flat_map(|failure| &failure.findings);
         (report.properties, findings.map(|finding| finding.message.clone()).collect::<Vec<_>>())
     };
-    // The colour is all that the migration goes by.
+    // The migration depends only on the colour.
     let (changes, findings) = of("repeated-migration", Runtime(making::repeated_migration), true);
     assert!(changes >= 2, "{findings:?}");
     assert!(findings.iter().all(|finding| finding.starts_with(".spec.size")), "{findings:?}");

@@ -1,4 +1,4 @@
-//! TLS certificates of the webhook and metrics servers, read from files or made and renewed by the operator.
+//! TLS certificates of the webhook and metrics servers, read from files or issued by the operator.
 
 use std::{
     collections::BTreeMap,
@@ -27,37 +27,37 @@ use crate::{
     metrics::Metrics,
 };
 
-/// How often files are looked at, and the own certificate is.
+/// Interval between checks of certificate files and of the own certificate.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long an own certificate is good for, and how long before its end it is renewed.
+/// Lifetime of an own certificate, and how long before its expiry it is renewed.
 const LIFE: SignedDuration = SignedDuration::from_hours(24 * 90);
 const RENEW: SignedDuration = SignedDuration::from_hours(24 * 30);
-/// How far clocks may be apart.
+/// Tolerated clock skew.
 const SKEW: SignedDuration = SignedDuration::from_hours(24);
 
 /// Where the certificate comes from.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
-    /// `tls.crt` and `tls.key` in a folder, as cert-manager mounts them.
+    /// `tls.crt` and `tls.key` in a directory, as cert-manager mounts them.
     Files(PathBuf),
-    /// The operator's own authority, kept in a secret that its replicas share.
+    /// The operator's own CA, kept in a Secret that its replicas share.
     Own {
-        /// The secret and the service.
+        /// Name of the Secret and of the Service.
         name: String,
         namespace: String,
     },
-    /// A certificate for `localhost` that signs itself and lives as long as the process.
+    /// A self-signed certificate for `localhost` that lives as long as the process.
     SelfSigned,
 }
 
-/// A certificate, its key and the authority that signed it, in PEM.
+/// A certificate, its key and the CA certificate, in PEM.
 struct Pem {
     certificate: Vec<u8>,
     key: Vec<u8>,
     authority: Option<Vec<u8>>,
 }
 
-/// Tells the cluster which authorities it should trust.
+/// Publishes the CA bundle to the cluster.
 pub(crate) type Announce = Box<dyn Fn(Vec<u8>) -> BoxFuture<'static, Result<()>> + Send + Sync>;
 
 /// The current certificate.
@@ -68,14 +68,15 @@ pub(crate) struct Certificates {
     metrics: Metrics,
     announce: Announce,
     current: RwLock<Option<Arc<CertifiedKey>>>,
-    /// What the current certificate was read from: the files' time, or the authorities that were announced.
-    known: Mutex<Known>,
+    /// Where the current certificate was read from. That is the modification time of the files, or the CA bundle that
+    /// was announced.
+    known: Mutex<LoadedVersion>,
 }
 
 #[derive(Default)]
-struct Known {
+struct LoadedVersion {
     modified: Option<SystemTime>,
-    /// The end of a self-signed certificate.
+    /// Expiry of a self-signed certificate.
     until: Option<Timestamp>,
     authority: Option<Vec<u8>>,
 }
@@ -93,7 +94,7 @@ impl ResolvesServerCert for Certificates {
 }
 
 impl Certificates {
-    /// Loads or makes the certificate, and announces the authority that signed it if that is the operator's own.
+    /// Loads or issues the certificate, and announces the CA that signed it if it is the operator's own.
     pub(crate) async fn load(
         source: Source,
         client: Client,
@@ -114,7 +115,7 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// The settings of a TLS server that shows the current certificate, and asks clients for none.
+    /// Returns the TLS settings of a server with the current certificate and without client certificates.
     pub(crate) fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>> {
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -124,14 +125,14 @@ impl Certificates {
         Ok(Arc::new(config))
     }
 
-    /// Keeps the certificate fresh, for ever.
+    /// Keeps the certificate up to date, forever.
     pub(crate) async fn watch(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LOOK).await;
             if let Err(error) = self.refresh().await {
                 tracing::warn!(%error, source = ?self.source, "the certificate could not be renewed");
             }
-            // Configurations may come later than the operator, or be written anew.
+            // Webhook configurations may be created after the operator starts, or be replaced.
             let authority = self.known().authority.clone();
             if let Some(authority) = authority
                 && let Err(error) = (self.announce)(authority).await
@@ -149,7 +150,7 @@ impl Certificates {
         result.map(drop)
     }
 
-    /// Says whether there was anything new.
+    /// Returns whether anything changed.
     async fn try_refresh(&self) -> Result<bool> {
         let (mut modified, mut until) = (None, None);
         let pem = match &self.source {
@@ -185,7 +186,7 @@ impl Certificates {
         self.known().modified = modified;
         self.known().until = until;
         if let Some(authority) = pem.authority {
-            // Before the first client sees a certificate, the cluster trusts who signed it.
+            // The cluster must trust the CA before the first client sees a certificate.
             (self.announce)(authority.clone()).await?;
             self.known().authority = Some(authority);
         }
@@ -193,7 +194,7 @@ impl Certificates {
         Ok(true)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, LoadedVersion> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -217,7 +218,7 @@ fn certified(pem: &Pem) -> Result<CertifiedKey> {
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(bad)
 }
 
-/// The certificate in the secret that all replicas share: the first one creates it, or renews it in time.
+/// Returns the certificate in the Secret that all replicas share. The first replica creates it, or renews it in time.
 async fn shared(client: &Client, name: &str, namespace: &str, now: Timestamp) -> Result<Pem> {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let found = api.get_opt(name).await?;
@@ -235,8 +236,8 @@ async fn shared(client: &Client, name: &str, namespace: &str, now: Timestamp) ->
         None => api.create(&PostParams::default(), &secret).await,
     };
     match written {
-        Ok(secret) => usable(&secret, now).ok_or_else(|| bad("the own certificate is not usable")),
-        // Another replica was faster: its certificate counts.
+        Ok(secret) => usable(&secret, now).ok_or_else(|| bad("this replica's certificate is not usable")),
+        // Another replica was faster: its certificate is used.
         Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
             let secret = api.get(name).await?;
             usable(&secret, now).ok_or_else(|| bad("another replica's certificate is not usable"))
@@ -245,7 +246,7 @@ async fn shared(client: &Client, name: &str, namespace: &str, now: Timestamp) ->
     }
 }
 
-/// Reads a secret whose certificate has some time left.
+/// Reads the certificate from a Secret, unless it is due for renewal.
 fn usable(secret: &Secret, now: Timestamp) -> Option<Pem> {
     let data = secret.data.as_ref()?;
     let until: Timestamp = std::str::from_utf8(&data.get("until")?.0).ok()?.parse().ok()?;
@@ -256,8 +257,8 @@ fn usable(secret: &Secret, now: Timestamp) -> Option<Pem> {
     Some(Pem { certificate: get("tls.crt")?, key: get("tls.key")?, authority: Some(get("ca.crt")?) })
 }
 
-/// Makes an authority and a certificate that it signs. The authority before is trusted on, since another replica may still
-/// serve the certificate before.
+/// Issues a CA and a certificate signed by it. The previous CA stays trusted, since another replica may still serve the
+/// previous certificate.
 fn make(
     name: &str,
     namespace: &str,
@@ -297,7 +298,7 @@ fn make(
     .into())
 }
 
-/// A certificate for `localhost` that signs itself.
+/// Issues a self-signed certificate for `localhost`.
 fn self_signed(now: Timestamp, until: Timestamp) -> Result<Pem> {
     let mut certificate =
         CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()]).map_err(bad)?;
@@ -307,7 +308,7 @@ fn self_signed(now: Timestamp, until: Timestamp) -> Result<Pem> {
     Ok(Pem { certificate: signed.pem().into_bytes(), key: key.serialize_pem().into_bytes(), authority: None })
 }
 
-/// The newest of the authorities in a bundle.
+/// Returns the first certificate of a CA bundle, which is the newest.
 fn first_certificate(bundle: &[u8]) -> Option<&str> {
     const END: &str = "-----END CERTIFICATE-----";
     let text = std::str::from_utf8(bundle).ok()?;
@@ -317,7 +318,7 @@ fn first_certificate(bundle: &[u8]) -> Option<&str> {
     text.get(..end + line_break)
 }
 
-/// Says from when to when a certificate is good, in whole days.
+/// Sets the validity period of a certificate, in whole days.
 fn limit(certificate: &mut CertificateParams, from: Timestamp, until: Timestamp) -> Result<()> {
     let day = |moment: Timestamp| {
         let date = moment.to_zoned(TimeZone::UTC).date();
@@ -446,7 +447,7 @@ mod tests {
         let before = served();
         files.refresh().await.unwrap();
         assert_eq!(served(), before);
-        // Half-written files are not taken.
+        // Partially written files are not used.
         std::fs::write(folder.join("tls.crt"), "nonsense").unwrap();
         assert!(files.refresh().await.is_err());
         assert_eq!(served(), before);

@@ -1,44 +1,45 @@
-//! What can go wrong, and what the runtime makes of it.
+//! Errors, and how the runtime handles them.
 
 use std::{error::Error as StdError, time::Duration};
 
 use crate::kind::Key;
 
-/// What a reconciler, a cleanup or the runtime may fail with. Any error converts into it.
+/// Error of a reconciler, a cleanup or the runtime. Any error converts into it.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The result of most calls.
+/// Result type of most functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The runtime's errors.
+/// Errors of the runtime.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The API server refused or could not be reached.
+    /// The API server refused a request, or could not be reached.
     #[error("{}", describe(.0))]
     Kube(#[from] kube::Error),
-    /// An object could not be read as, or written from, its type.
+    /// An object could not be converted from or to its type.
     #[error("{what} can't be converted: {source}")]
     Convert {
-        /// Which object.
+        /// The object.
         what: String,
-        /// What does not fit.
+        /// What does not match the type.
         source: serde_json::Error,
     },
-    /// An object to be applied lacks a name.
+    /// An object to be applied has no name.
     #[error("a {0} without a name can't be applied")]
     Nameless(String),
-    /// An owner reference across namespaces, which Kubernetes does not honour.
+    /// An owner reference that Kubernetes does not honour, such as one across namespaces.
     #[error("{child} can't be owned by {owner}: {reason}; use apply_unowned and delete it in a finalizer")]
     Ownership {
         /// The object to be owned.
         child: String,
         /// The object that would own it.
         owner: String,
-        /// Which rule forbids it.
+        /// The rule that forbids it.
         reason: &'static str,
     },
-    /// An object that is being deleted can't be changed to the desired state. The reconciler runs again once it is gone.
+    /// The object is being deleted, and can't be changed to the desired state. The reconciler runs again once it is
+    /// gone.
     #[error("{kind} {key} is being deleted")]
     Terminating {
         /// The object's kind.
@@ -46,22 +47,22 @@ pub enum Error {
         /// The object.
         key: Key,
     },
-    /// A cache has not been filled in time.
-    #[error("the cache of {kind} has not been filled within {waited:?}: {reason}")]
+    /// A cache has not synced in time.
+    #[error("the cache of {kind} did not sync within {waited:?}: {reason}")]
     CacheSync {
         /// The kind of the cache.
         kind: String,
-        /// How long it was waited for.
+        /// The time that was waited.
         waited: Duration,
         /// The last error of the watch.
         reason: String,
     },
-    /// The cluster does not know a kind, most often since its CRD is not installed.
-    #[error("the cluster does not know {kind}: {reason}")]
+    /// The cluster does not serve a kind, most often because its CRD is not installed.
+    #[error("the cluster does not serve {kind}: {reason}")]
     Absent {
         /// The kind.
         kind: String,
-        /// What the API server said.
+        /// The API server's message.
         reason: String,
     },
     /// A reconcile took longer than the controller allows.
@@ -73,7 +74,7 @@ pub enum Error {
     /// This replica is no longer the leader and must not write.
     #[error("no longer the leader: the write was not sent")]
     Deposed,
-    /// The lease passed to another replica, or could not be renewed in time. The process should end, and start anew.
+    /// The lease passed to another replica, or could not be renewed in time. The process should exit and restart.
     #[error("lost the leadership on lease {0}")]
     LeadershipLost(String),
     /// A port can't be opened.
@@ -81,28 +82,28 @@ pub enum Error {
     Listen {
         /// The address.
         address: std::net::SocketAddr,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A certificate of the webhook or metrics server can't be read or made.
+    /// A certificate of the webhook or metrics server can't be read or issued.
     #[error("the TLS certificate can't be used: {0}")]
     Certificate(String),
-    /// There is no way to a cluster.
-    #[error("no way to a cluster: {0}")]
+    /// The configuration can't be used: no cluster, or an invalid flag or file.
+    #[error("invalid configuration: {0}")]
     Config(String),
-    /// Two controllers share one name, which would mix up their metrics and owners.
+    /// Two controllers have the same name, which would mix up their metrics and owners.
     #[error("two controllers are named {0}; name one of them with Controller::named")]
     DuplicateName(String),
-    /// A recorded run made requests that the operator does not declare.
-    #[error("{0} permissions were used and not declared")]
+    /// A recorded run made requests for which the operator declares no permissions.
+    #[error("{0} permissions were used but not declared")]
     Undeclared(usize),
-    /// The doctor found something.
-    #[error("{0} problems were found")]
+    /// The doctor found problems.
+    #[error("{0} problems found")]
     Unhealthy(usize),
     /// A list in a namespace that the operator does not watch: no cache covers it.
     #[error(
         "{kind} in namespace {namespace} can't be listed: the operator does not watch that namespace; \
-         add it to Operator::namespaces, or ask with Context::client"
+         add it to Operator::namespaces, or use Context::client"
     )]
     NotWatched {
         /// The kind.
@@ -110,18 +111,18 @@ pub enum Error {
         /// The namespace.
         namespace: String,
     },
-    /// A selector that can't be read.
-    #[error("not a label selector: {0}")]
+    /// A selector is invalid.
+    #[error("invalid label selector: {0}")]
     Selector(String),
-    /// Some objects of a set could not be applied or pruned. All the others have been.
+    /// Some objects of a set could not be applied or pruned. All others were.
     #[error("{} of {total} objects failed: {}", .failures.len(), join(.failures))]
     Set {
-        /// Which, and why.
+        /// The failed objects, and why they failed.
         failures: Vec<(String, Error)>,
-        /// How many objects were to be applied or pruned.
+        /// Number of objects to be applied or pruned.
         total: usize,
     },
-    /// A failure that trying again can't mend: the object rests until it changes.
+    /// A failure that a retry can't fix: the object is not reconciled again until it changes.
     #[error("{}", describe(&**.0))]
     Terminal(#[source] BoxError),
     /// Anything else.
@@ -129,8 +130,8 @@ pub enum Error {
     Other(#[source] BoxError),
 }
 
-/// The text of an error for people: where it or its source is an answer of the API server, the server's own words.
-/// `kube` writes the whole status a second time, in Rust's notation.
+/// Returns an error message for people: the API server's own, if the error or its source is a response. `kube` prints
+/// the whole status a second time, in Rust's notation.
 pub(crate) fn describe(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = Some(error);
@@ -154,17 +155,17 @@ fn join(failures: &[(String, Error)]) -> String {
 }
 
 impl Error {
-    /// A failure that trying again can't mend, such as a spec that makes no sense: the object rests until it changes.
+    /// Wraps a failure that a retry can't fix, such as an invalid spec: it is not retried until a change.
     pub fn terminal(error: impl Into<BoxError>) -> Self {
         Self::Terminal(error.into())
     }
 
-    /// Any failure.
+    /// Wraps any failure.
     pub fn other(error: impl Into<BoxError>) -> Self {
         Self::from_boxed(error.into())
     }
 
-    /// Finds the runtime's own error in one that went through the author's types.
+    /// Recovers the runtime's own error from one that passed through user types.
     pub(crate) fn from_boxed(error: BoxError) -> Self {
         match error.downcast::<Self>() {
             Ok(own) => *own,
@@ -175,7 +176,7 @@ impl Error {
         }
     }
 
-    /// What the runtime does about it.
+    /// Returns how the runtime handles the error.
     pub(crate) fn class(&self) -> Class {
         let mut source: Option<&(dyn StdError + 'static)> = Some(self);
         while let Some(error) = source {
@@ -200,11 +201,11 @@ impl Error {
         Class::Failure
     }
 
-    /// Whether the API server does not know the object or its kind.
+    /// Whether the API server does not have the object, or does not serve its kind.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         match self {
-            // By the code: for a kind that it does not know, the API server gives no reason.
+            // By the code: for a kind that it does not serve, the API server gives no reason.
             Self::Kube(kube::Error::Api(status)) => status.code == 404,
             Self::Absent { .. } => true,
             _ => false,
@@ -212,19 +213,19 @@ impl Error {
     }
 }
 
-/// How a failed reconcile is dealt with.
+/// How a failed reconcile is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Reported, and tried again with growing delays.
+    /// Reported, and retried with backoff.
     Failure,
-    /// Expected when several parties write: tried again without any alarm.
+    /// Expected with several writers: retried with backoff, without a report.
     Transient,
-    /// Reported, and left until the object changes.
+    /// Reported, and not retried until the object changes.
     Terminal,
 }
 
 impl Class {
-    /// Which of several decides: what has to be tried again is, and what is an alarm is reported.
+    /// Rank among several classes: a retry beats none, and a reported failure beats an expected one.
     fn urgency(self) -> u8 {
         match self {
             Self::Terminal => 0,

@@ -1,9 +1,9 @@
 //! Leader election on a Lease: one replica works, the others stand by with warm caches.
 //!
-//! The lease passes to another replica when it has not been renewed for its whole duration, as that replica's own clock
-//! has seen it. The leader stops writing earlier than that: its permit ends a renewal deadline after the moment at which
-//! it *began* its last successful renewal. So there is no moment at which two may write, unless clocks run at speeds
-//! that differ by the ratio of the two, a third by default.
+//! The lease passes to another replica when it has not been renewed for its whole duration, by that replica's own clock.
+//! The leader stops writing earlier than that: its permit ends a renew deadline after the *start* of its last successful
+//! renewal. So two replicas can never write at the same time, unless their clocks run at speeds that differ by the ratio
+//! of the two, a third by default.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,8 @@ use crate::{
     write_guard::{Fence, Permit},
 };
 
-/// How long a lease lasts, how long its holder may write after it began its last renewal, and how often it is renewed.
+/// Lease duration, renew deadline and retry period. The holder may write until the deadline after the start of its
+/// last renewal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     pub(crate) duration: Duration,
@@ -39,25 +40,25 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Each is shorter than the one before, whatever is asked for.
+    /// Makes each shorter than the one before, whatever is requested.
     pub(crate) fn new(duration: Duration, deadline: Duration, retry: Duration) -> Self {
         let deadline = deadline.min(duration.mul_f64(0.9));
         Self { duration, deadline, retry: retry.min(deadline.mul_f64(0.9)) }
     }
 
-    /// How long one attempt may take: another one fits in before the permit ends.
+    /// Timeout of one attempt: another one fits in before the permit ends.
     pub(crate) fn attempt_timeout(&self) -> Duration {
         self.deadline / 2
     }
 
-    /// The duration as leases have it: never shorter than it is meant.
+    /// The duration in whole seconds, rounded up, as a Lease stores it.
     pub(crate) fn seconds(&self) -> i32 {
         let seconds = self.duration.as_secs().saturating_add(u64::from(self.duration.subsec_nanos() > 0));
         i32::try_from(seconds.max(1)).unwrap_or(i32::MAX)
     }
 }
 
-/// How a leader is elected.
+/// Settings of leader election.
 ///
 /// ```
 /// use std::time::Duration;
@@ -78,31 +79,31 @@ pub struct LeaderElection {
 }
 
 impl LeaderElection {
-    /// On a lease of this name. Default times: 15 s, 10 s and 2 s.
+    /// Elects a leader on the Lease of this name. Default times: 15 s, 10 s and 2 s.
     pub fn new(lease: impl Into<String>) -> Self {
         Self { lease: lease.into(), namespace: None, identity: None, times: Times::default(), release: true }
     }
 
-    /// The lease's namespace. Default: the operator's own.
+    /// Namespace of the Lease. Default: the operator's own.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// What this replica calls itself. Default: its host's name and a random number.
+    /// Identity of this replica. Default: its pod's or host's name, and a random number.
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
-    /// How long others wait for a leader that does not renew, how long the leader tries to renew before it gives up
-    /// (always less than the first), and the retry period.
+    /// Lease duration, renew deadline and retry period. Other replicas wait for the duration before they replace a
+    /// leader that does not renew; the leader gives up after the deadline, which is always shorter.
     pub fn times(mut self, duration: Duration, deadline: Duration, retry: Duration) -> Self {
         self.times = Times::new(duration, deadline, retry);
         self
     }
 
-    /// Whether the leader gives the lease back when it stops, so that another one takes over at once. Default: yes.
+    /// Whether the leader releases the lease when it stops, so that another one takes over at once. Default: yes.
     pub fn release_on_stop(mut self, yes: bool) -> Self {
         self.release = yes;
         self
@@ -124,13 +125,13 @@ impl LeaderElection {
     }
 }
 
-/// What a replica calls itself.
+/// Returns the default identity of a replica.
 pub(crate) fn identity(environment: &dyn Environment) -> String {
     let host = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
     format!("{}_{:016x}", host.as_deref().unwrap_or("operator"), environment.random())
 }
 
-/// One replica that wants a lease.
+/// A replica that competes for a lease.
 pub(crate) struct Candidate {
     api: Api<Lease>,
     metadata: ObjectMeta,
@@ -139,14 +140,14 @@ pub(crate) struct Candidate {
     release: bool,
     fence: Fence,
     environment: Arc<dyn Environment>,
-    /// The lease as last seen, and when it was first seen so.
+    /// The lease as last observed, and when it was first observed in that state.
     seen: Option<(LeaseSpec, Instant)>,
-    /// The lease as this replica wrote it last, if nothing went wrong since.
+    /// The lease as last written by this replica, if nothing went wrong since.
     mine: Option<Lease>,
 }
 
 impl Candidate {
-    /// The client must not be fenced. The metadata are those of a new lease.
+    /// The client must not be fenced. The metadata are for a new lease.
     pub(crate) fn new(
         api: Api<Lease>,
         metadata: ObjectMeta,
@@ -168,20 +169,20 @@ impl Candidate {
     /// Waits until this replica leads.
     pub(crate) async fn acquire(&mut self) {
         loop {
-            // A request without an answer must not keep this replica from ever leading.
+            // A request without a response must not keep this replica from ever leading.
             match tokio::time::timeout(self.times.deadline, self.attempt()).await {
                 Ok(Ok(true)) => return,
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "the lease could not be acquired"),
                 Err(_) => tracing::debug!("the lease could not be acquired in time"),
             }
-            // Spread, so that candidates do not collide each time.
+            // Jitter, so that candidates do not collide each time.
             let random = (self.environment.random() % 1000) as f64 / 5000.0;
             tokio::time::sleep(self.times.retry.mul_f64(1.0 + random)).await;
         }
     }
 
-    /// Keeps leading, and ends when that fails.
+    /// Renews the lease; returns when the leadership is lost.
     pub(crate) async fn renew(&mut self) -> Error {
         let mut renewed = Instant::now();
         loop {
@@ -191,7 +192,7 @@ impl Candidate {
             let limit = deadline.min(start + self.times.attempt_timeout());
             match tokio::time::timeout_at(limit, self.attempt()).await {
                 Ok(Ok(true)) => renewed = start,
-                // Another one holds the lease.
+                // Another replica holds the lease.
                 Ok(Ok(false)) => break,
                 Ok(Err(error)) => tracing::warn!(%error, "the lease could not be renewed"),
                 Err(_) => tracing::warn!("the lease could not be renewed in time"),
@@ -204,15 +205,15 @@ impl Candidate {
         Error::LeadershipLost(self.lease().to_owned())
     }
 
-    /// Gives the lease back, unless a write of this replica may still arrive: then it passes on when it expires.
+    /// Releases the lease, unless a write of this replica may still arrive: then it has to expire.
     pub(crate) async fn release(&mut self) {
         self.fence.set(Permit::Never);
         if !self.release || !self.fence.drained(self.times.deadline, self.times.duration).await {
             return;
         }
-        // Without an answer it passes on when it expires as well.
+        // Without a response it has to expire as well.
         if tokio::time::timeout(self.times.attempt_timeout(), self.release_lease()).await.is_err() {
-            tracing::debug!("the lease was not given back in time");
+            tracing::debug!("the lease was not released in time");
         }
     }
 
@@ -224,16 +225,16 @@ impl Candidate {
         spec.renew_time = Some(MicroTime(self.environment.now()));
         match self.api.replace(self.lease(), &PostParams::default(), &lease).await {
             Ok(_) => self.seen = None,
-            Err(error) => tracing::debug!(error = describe(&error), "the lease was not given back"),
+            Err(error) => tracing::debug!(error = describe(&error), "failed to release the lease"),
         }
     }
 
-    /// Whether the lease was this replica's when it was last seen, and has not been given back.
+    /// Whether this replica held the lease when it was last observed, and has not released it.
     pub(crate) fn may_hold(&self) -> bool {
         self.seen.as_ref().is_some_and(|(spec, _)| self.holds(spec))
     }
 
-    /// Notes the observed lease: its expiry counts from the first observation of each state.
+    /// Records the observed lease: its expiry counts from the first observation of each state.
     pub(crate) fn observe(&mut self, held: &LeaseSpec, at: Instant) {
         if !self.seen.as_ref().is_some_and(|(seen, _)| seen == held) {
             self.seen = Some((held.clone(), at));
@@ -244,7 +245,7 @@ impl Candidate {
         spec.holder_identity.as_deref() == Some(&*self.identity)
     }
 
-    /// The lease, as last written if this replica holds it.
+    /// Returns the lease: as last written if this replica holds it, else as the API server has it.
     async fn current(&mut self) -> Result<Option<Lease>> {
         match self.mine.take() {
             Some(lease) => Ok(Some(lease)),
@@ -252,7 +253,7 @@ impl Candidate {
         }
     }
 
-    /// Takes or renews the lease, if that is possible.
+    /// Acquires or renews the lease, if possible.
     pub(crate) async fn attempt(&mut self) -> Result<bool> {
         // A conflicting write need not have taken the lease.
         for _ in 0..2 {
@@ -286,7 +287,7 @@ impl Candidate {
                 let holder = held.holder_identity.as_deref().unwrap_or_default();
                 let mine = self.holds(&held);
                 if !mine && !holder.is_empty() {
-                    // The holder's own word counts: it may have been started with other times.
+                    // The holder's own duration counts: it may have been configured differently.
                     let seconds = held.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
                     let duration = seconds.map_or(self.times.duration, Duration::from_secs);
                     if self.seen.as_ref().is_some_and(|(_, at)| start < *at + duration) {

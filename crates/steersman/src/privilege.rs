@@ -1,4 +1,4 @@
-//! Which permissions an operator really uses: its requests are noted down, and held against what it declares.
+//! Least privilege: the recorded requests of an operator, compared with its declared permissions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,25 +13,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{operator::Finding, write_guard};
 
-/// The requests that an operator made, each counted. Cheap to clone.
+/// Recorded requests of an operator, with their counts. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Requests(Arc<Mutex<BTreeMap<Need, u64>>>);
 
-/// What a request needs permission for.
+/// The permission that a request needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Need {
     verb: String,
     group: String,
-    /// With the subresource, as rules name it: `deployments/status`.
+    /// With the subresource, as in rules: `deployments/status`.
     resource: String,
 }
 
-/// Verbs that no request has. They are rights to do something with what a request names.
+/// Verbs without requests of their own: permissions to use what another request refers to.
 const SILENT_VERBS: [&str; 7] = ["approve", "attest", "bind", "escalate", "impersonate", "sign", "use"];
 
 impl Need {
-    /// What an API server asks for beside it, at times: an apply creates what is not there, and where lists are not
-    /// streamed, a list comes before the watch.
+    /// Returns a permission that the request may need as well. An apply creates a missing object; where lists are not
+    /// streamed, a list precedes the watch.
     fn behind(&self) -> Option<Self> {
         let verb = match self.verb.as_str() {
             "patch" => "create",
@@ -58,7 +58,7 @@ struct Line {
 }
 
 impl Requests {
-    /// None yet.
+    /// Creates an empty recording.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -68,14 +68,14 @@ impl Requests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a request down.
+    /// Records a request.
     pub(crate) fn note(&self, method: &Method, uri: &Uri) {
         if let Some(need) = need(method, uri) {
             *self.lock().entry(need).or_default() += 1;
         }
     }
 
-    /// A client whose requests are noted down here.
+    /// Returns a client whose requests are recorded here.
     #[must_use]
     pub fn of(&self, client: Client) -> Client {
         let requests = self.clone();
@@ -85,7 +85,7 @@ impl Requests {
         })
     }
 
-    /// The recording: a line of JSON for each kind of request.
+    /// Returns the recording: one line of JSON per kind of request.
     #[must_use]
     pub fn to_lines(&self) -> String {
         let all = self.lock();
@@ -95,17 +95,17 @@ impl Requests {
         lines.map(|line| line + "\n").collect()
     }
 
-    /// Reads a recording.
+    /// Parses a recording.
     ///
     /// # Errors
-    /// Fails if a line is none of a recording.
+    /// Fails if a line is not one of a recording.
     pub fn from_lines(text: &str) -> Result<Self, serde_json::Error> {
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         let all = lines.map(|line| serde_json::from_str(line).map(|line: Line| (line.need, line.count)));
         Ok(Self(Arc::new(Mutex::new(all.collect::<Result<_, _>>()?))))
     }
 
-    /// Holds the requests against rules.
+    /// Compares the requests with rules.
     pub(crate) fn compare(&self, rules: &[PolicyRule]) -> Comparison {
         let used: BTreeSet<Need> = self.lock().keys().cloned().collect();
         let declared: BTreeSet<Need> = rules.iter().flat_map(needs).collect();
@@ -117,12 +117,12 @@ impl Requests {
         };
         let missing = used.iter().filter(|need| !declared.iter().any(|rule| covers(rule, need)));
         let missing = missing.map(|need| Finding {
-            problem: format!("used and not declared: {need}"),
-            mend: "declare it with Operator::permission".to_owned(),
+            problem: format!("used but not declared: {need}"),
+            fix: "declare it with Operator::permission".to_owned(),
         });
         let behind: Vec<Need> = used.iter().filter_map(Need::behind).collect();
-        // What the API server asks for beside a request, and shows in none: owner references that block deletion need `update`
-        // of finalizers, and to write a role or a binding takes `escalate` or `bind`.
+        // Permissions that the API server checks and no request shows: owner references with `blockOwnerDeletion` need
+        // `update` on finalizers, and writing a role or a binding takes `escalate` or `bind`.
         let silent = |rule: &Need| {
             rule.resource.ends_with("/finalizers") || SILENT_VERBS.contains(&rule.verb.as_str())
         };
@@ -130,19 +130,19 @@ impl Requests {
             .iter()
             .filter(|rule| !silent(rule) && !used.iter().chain(&behind).any(|need| covers(rule, need)));
         let idle = idle.map(|rule| Finding {
-            problem: format!("declared and not used: {rule}"),
-            mend: "leave it out, if the run did everything that the operator can do".to_owned(),
+            problem: format!("declared but not used: {rule}"),
+            fix: "leave it out, if the run did everything that the operator can do".to_owned(),
         });
         Comparison { missing: missing.collect(), idle: idle.collect() }
     }
 }
 
-/// How requests compare with rules.
+/// Result of comparing requests with rules.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    /// What was used and is not allowed.
+    /// Permissions that were used and are not allowed.
     pub(crate) missing: Vec<Finding>,
-    /// What is allowed and was not used.
+    /// Permissions that are allowed and were not used.
     pub(crate) idle: Vec<Finding>,
 }
 
@@ -158,7 +158,7 @@ fn needs(rule: &PolicyRule) -> Vec<Need> {
     all
 }
 
-/// What a request needs permission for. `None`: nothing that rules about resources grant.
+/// Returns the permission that a request needs. `None`: it is not for a resource.
 fn need(method: &Method, uri: &Uri) -> Option<Need> {
     let mut parts = uri.path().split('/').filter(|part| !part.is_empty());
     let group = match parts.next()? {
@@ -258,7 +258,7 @@ mod tests {
             verbs: verbs.iter().map(ToString::to_string).collect(),
             ..PolicyRule::default()
         };
-        // Lists and creations are behind watches and applies, and the right to finalizers shows in no request.
+        // Lists and creations are implied by watches and applies, and `update` on finalizers shows in no request.
         let Comparison { missing, idle } = requests.compare(&[
             rule(&["create", "delete", "list", "patch", "watch"], &["pods"]),
             rule(&["update"], &["pods/finalizers"]),
@@ -269,9 +269,9 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "used and not declared: get secrets",
-                "declared and not used: delete pods",
-                "declared and not used: list services",
+                "used but not declared: get secrets",
+                "declared but not used: delete pods",
+                "declared but not used: list services",
             ]
         );
         let Comparison { missing, idle } = requests.compare(&[rule(&["*"], &["*"])]);
@@ -357,7 +357,7 @@ mod tests {
             (idle("update", "pods/finalizers"), idle("update", "pods"), idle("get", "roles")),
             (0, 1, 1)
         );
-        // Only what is behind a request is taken for used: not what a list or a creation might be followed by.
+        // Only what a request implies counts as used: not what might follow a list or a creation.
         let used = noted(&[(Method::GET, "/api/v1/pods"), (Method::POST, "/api/v1/namespaces/lab/pods")]);
         assert_eq!(used.compare(&[rule("watch", "pods"), rule("patch", "pods")]).idle.len(), 2);
     }

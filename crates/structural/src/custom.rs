@@ -1,4 +1,4 @@
-//! Objects of one version of a definition: pruned, completed and judged.
+//! Custom resources of one version: decoding, pruning, defaulting and validation.
 
 use serde_json::Value;
 
@@ -6,23 +6,23 @@ use crate::correlate::Pair;
 use crate::default;
 use crate::fields::{FieldError, FieldErrorKind};
 use crate::lists;
-use crate::meta::{self, Wrong};
+use crate::meta::{self, InvalidMetadataPolicy};
 use crate::path::shown;
 use crate::prune;
-use crate::rules::{At, OBJECT_LIMIT, Ratchet, Rules, Run};
+use crate::rules::{OBJECT_LIMIT, Ratchet, RuleTarget, Rules, Run};
 use crate::schema::Schema;
 use crate::validate::{self, Subject};
 
-/// Problems of a new version of an object.
+/// The result of validating an update.
 #[derive(Debug, Default)]
 pub struct Judged {
-    /// What is wrong.
+    /// The violations.
     pub errors: Vec<FieldError>,
-    /// What rules find wrong that was wrong in the same way before, which is worth a warning.
+    /// Rule violations that the old object already had (ratcheting); worth a warning.
     pub tolerated: Vec<FieldError>,
 }
 
-/// A version's schema, ready to be used.
+/// The compiled schema of one version of a definition.
 #[derive(Debug)]
 pub struct CustomSchema {
     schema: Schema,
@@ -30,7 +30,7 @@ pub struct CustomSchema {
 }
 
 impl CustomSchema {
-    /// Prepares a schema, compiling its rules.
+    /// Parses a schema and compiles its rules.
     #[must_use]
     pub fn new(schema: &Value) -> Self {
         let mut schema = Schema::parse(schema);
@@ -39,12 +39,12 @@ impl CustomSchema {
         Self { schema, rules }
     }
 
-    /// Does what the decoder of custom resources does: metadata gets its types, unknown fields and misplaced nulls go.
+    /// Decodes a custom resource: normalizes metadata, prunes unknown fields, drops misplaced nulls.
     ///
-    /// Gives the paths of the unknown fields.
+    /// Returns the paths of the unknown fields.
     ///
     /// # Errors
-    /// If metadata has wrong types: in the words of a Go decoder.
+    /// If metadata has a field of the wrong type, with the error text of Go's decoder.
     pub fn decode(&self, object: &mut Value) -> Result<Vec<String>, String> {
         let mut unknown = Vec::new();
         if let Some(metadata) = object.get("metadata") {
@@ -56,24 +56,24 @@ impl CustomSchema {
         unknown.extend(prune::prune(object, &self.schema, true));
         default::drop_nulls(object, Some(&self.schema));
         let mut embedded = Vec::new();
-        meta::coerce(object, &self.schema, "", false, Wrong::Refuse, &mut embedded)
+        meta::coerce(object, &self.schema, "", false, InvalidMetadataPolicy::Refuse, &mut embedded)
             .map_err(|error| error.to_string())?;
         embedded.sort_unstable();
         unknown.extend(embedded);
         Ok(unknown)
     }
 
-    /// Drops what the schema does not know. Metadata stays as it is.
+    /// Removes fields unknown to the schema. Metadata is left unchanged.
     pub fn prune(&self, object: &mut Value) {
         prune::prune(object, &self.schema, true);
     }
 
-    /// Fills in defaults.
+    /// Applies the schema's defaults.
     pub fn default(&self, object: &mut Value) {
         default::fill(object, &self.schema);
     }
 
-    /// Judges a new object, its own metadata aside.
+    /// Validates a new object, except for its own metadata.
     #[must_use]
     pub fn check(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
@@ -84,7 +84,8 @@ impl CustomSchema {
         errors
     }
 
-    /// Judges an object that replaces another one, its own metadata aside. What has not changed need not be right.
+    /// Validates an update, except for the object's own metadata.
+    /// Unchanged values need not be valid (ratcheting).
     ///
     /// ```
     /// use serde_json::json;
@@ -107,7 +108,7 @@ impl CustomSchema {
         Judged { errors, tolerated }
     }
 
-    /// Judges a new status.
+    /// Validates an update of the status.
     #[must_use]
     pub fn check_status(&self, object: &Value, old: &Value) -> Judged {
         let mut errors = Vec::new();
@@ -129,7 +130,7 @@ impl CustomSchema {
         }
     }
 
-    /// Gives what is tolerated.
+    /// Runs the validation rules and returns the ratcheted violations.
     fn check_rules(
         &self,
         object: &Value,
@@ -163,7 +164,7 @@ impl CustomSchema {
         let pair = old.map(|old| Pair { new: object, old, schema: &self.schema });
         let ratchet = Ratchet::new(pair);
         let (schema, path) = (&self.schema, String::new());
-        rules.check(&mut run, At { value: object, old, schema, path, is_resource: true, ratchet });
+        rules.check(&mut run, RuleTarget { value: object, old, schema, path, is_resource: true, ratchet });
         run
     }
 }
@@ -192,7 +193,7 @@ mod tests {
         let other = json!({"a": {"n": -1}, "b": "x"});
         assert_eq!(said(&other, |judged| &judged.errors).len(), 1);
         assert_eq!(said(&other, |judged| &judged.tolerated), [""; 0]);
-        // Rules are not asked about what is wrong otherwise.
+        // Rules do not run on values that failed schema validation.
         let blocked = json!({"a": {"n": 0}, "b": "long"});
         assert_eq!(said(&blocked, |judged| &judged.errors).len(), 2);
         assert_eq!(said(&blocked, |judged| &judged.tolerated), [""; 0]);

@@ -1,23 +1,23 @@
-//! Whether the defaults of a schema are values that it allows.
+//! Validates the defaults in a schema against the schema itself.
 
 use serde_json::{Map, Value};
 
 use crate::fields::FieldError;
-use crate::meta::{self, Wrong};
+use crate::meta::{self, InvalidMetadataPolicy};
 use crate::path::{child, property};
 use crate::prune::{self, is_meta};
-use crate::rules::{At, OBJECT_LIMIT, Ratchet, Rules, Run};
+use crate::rules::{OBJECT_LIMIT, Ratchet, RuleTarget, Rules, Run};
 use crate::schema::{Items, Schema};
 use crate::validate::{self, Subject};
 
-/// Where a default is, seen from the resource around it.
+/// A step of the path from the enclosing resource to a default.
 #[derive(Clone)]
 enum Step {
     Field(String),
     Item,
 }
 
-/// Complains about defaults that the schema does not allow.
+/// Returns the defaults that violate the schema.
 pub(crate) fn check(schema: &Schema, path: &str, require_pruned: bool) -> Vec<FieldError> {
     let mut checker = Checker { errors: Vec::new(), budget: OBJECT_LIMIT, require_pruned };
     checker.check(schema, path, true, schema, &mut Vec::new(), false);
@@ -42,7 +42,7 @@ impl Checker {
     ) {
         let is_resource = is_root || schema.embedded_resource;
         if is_resource && !(is_root && steps.is_empty()) {
-            // Inside of an embedded resource, everything is seen from there.
+            // Inside an embedded resource, paths start at that resource.
             return self.within(schema, path, schema, &mut Vec::new(), false, true);
         }
         self.within(schema, path, resource, steps, inside_meta, is_resource);
@@ -92,22 +92,28 @@ impl Checker {
     ) {
         if inside_meta {
             let mut object = surrounded(default.clone(), steps);
-            let complaint =
-                match meta::coerce(&mut object, resource, "", true, Wrong::Refuse, &mut Vec::new()) {
-                    Err(error) => Some(error.to_string()),
-                    Ok(()) => {
-                        let mut errors = Vec::new();
-                        meta::check_embedded(&object, resource, "", true, &mut errors);
-                        match errors.as_slice() {
-                            [] => None,
-                            [only] => Some(only.to_string()),
-                            many => {
-                                let texts: Vec<String> = many.iter().map(ToString::to_string).collect();
-                                Some(format!("[{}]", texts.join(", ")))
-                            }
+            let complaint = match meta::coerce(
+                &mut object,
+                resource,
+                "",
+                true,
+                InvalidMetadataPolicy::Refuse,
+                &mut Vec::new(),
+            ) {
+                Err(error) => Some(error.to_string()),
+                Ok(()) => {
+                    let mut errors = Vec::new();
+                    meta::check_embedded(&object, resource, "", true, &mut errors);
+                    match errors.as_slice() {
+                        [] => None,
+                        [only] => Some(only.to_string()),
+                        many => {
+                            let texts: Vec<String> = many.iter().map(ToString::to_string).collect();
+                            Some(format!("[{}]", texts.join(", ")))
                         }
                     }
-                };
+                }
+            };
             if let Some(why) = complaint {
                 let detail = format!("must result in valid metadata: {why}");
                 self.errors.push(FieldError::invalid(path, default.clone(), detail));
@@ -118,8 +124,14 @@ impl Checker {
             prune::prune(&mut pruned, schema, is_resource);
             let is_pruned = pruned == *default;
             let mut coerced = default.clone();
-            let outcome =
-                meta::coerce(&mut coerced, schema, path, is_resource, Wrong::Refuse, &mut Vec::new());
+            let outcome = meta::coerce(
+                &mut coerced,
+                schema,
+                path,
+                is_resource,
+                InvalidMetadataPolicy::Refuse,
+                &mut Vec::new(),
+            );
             if self.require_pruned && !is_pruned {
                 self.errors.push(FieldError::invalid(path, coerced.clone(), "must not have unknown fields"));
             }
@@ -142,7 +154,7 @@ impl Checker {
         let mut spent = self.budget;
         for old in [Some(default), None] {
             let mut run = Run::new(self.budget);
-            let at = At {
+            let at = RuleTarget {
                 value: default,
                 old,
                 schema,
@@ -162,7 +174,7 @@ impl Checker {
     }
 }
 
-/// A resource with this value at a place in it.
+/// Wraps a value in a resource, at the path given by `steps`.
 fn surrounded(value: Value, steps: &[Step]) -> Value {
     let mut object = steps.iter().rev().fold(value, |value, step| match step {
         Step::Field(name) => Value::Object(Map::from_iter([(name.clone(), value)])),
@@ -175,7 +187,7 @@ fn surrounded(value: Value, steps: &[Step]) -> Value {
     object
 }
 
-/// Drops from defaults what the schema does not know.
+/// Prunes unknown fields from the schema's defaults.
 pub(crate) fn prune_defaults(schema: &mut Schema) {
     let mut pruned = schema.clone();
     prune_within(&mut pruned, schema);
@@ -185,7 +197,8 @@ pub(crate) fn prune_defaults(schema: &mut Schema) {
 fn prune_within(schema: &mut Schema, original: &Schema) {
     if let Some(default) = &mut schema.default {
         let is_resource = original.embedded_resource;
-        let _ = meta::coerce(default, original, "", is_resource, Wrong::Drop, &mut Vec::new());
+        let _ =
+            meta::coerce(default, original, "", is_resource, InvalidMetadataPolicy::Drop, &mut Vec::new());
         prune::prune(default, original, is_resource);
     }
     if let (Some(items), Some(original)) = (schema.items.as_mut(), original.item())

@@ -1,4 +1,4 @@
-//! Metadata of resources: its types, and the rules that all kinds share.
+//! Object metadata: its types, decoding and validation.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -74,11 +74,11 @@ static MANAGER: Struct = Struct {
     ],
 };
 
-/// Fields of which Go keeps the zero, or that stand in a list's items whether empty or not.
+/// Fields that Go serializes even if they are zero.
 const KEPT_EMPTY: [&str; 1] = ["deletionGracePeriodSeconds"];
 
-/// What a typed decoder makes of metadata: what it does not know and what is empty is gone. Unknown fields are listed
-/// under `path`. Refuses wrong types in the words of Go's decoder.
+/// Decodes metadata as Go's typed decoder does: unknown and empty fields are dropped.
+/// Unknown fields are listed under `path`. Wrong types are errors with the text of Go's decoder.
 pub(crate) fn decode(metadata: &Value, path: &str, unknown: &mut Vec<String>) -> Result<Value, String> {
     let mut decoder = Decoder { unknown, prefix: path.to_owned() };
     let Value::Object(map) = metadata else {
@@ -93,7 +93,7 @@ pub(crate) fn decode(metadata: &Value, path: &str, unknown: &mut Vec<String>) ->
     Ok(Value::Object(decoder.object(map, &OBJECT_META, "", "")?))
 }
 
-/// Like [`decode`], but what has a wrong type is dropped field by field.
+/// Like [`decode`], but drops single fields of the wrong type.
 fn decode_leniently(metadata: &Value) -> Option<Value> {
     let map = metadata.as_object()?;
     let mut out = Map::new();
@@ -211,7 +211,7 @@ impl Decoder<'_> {
     }
 }
 
-/// An owner's names are written even if they are empty.
+/// The name fields of an owner reference are serialized even if empty.
 fn fill_owner(owner: &mut Value) {
     if let Some(owner) = owner.as_object_mut() {
         for name in ["apiVersion", "kind", "name", "uid"] {
@@ -265,21 +265,21 @@ fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// What to do with metadata of embedded resources that has wrong types.
+/// How to handle wrongly typed metadata of embedded resources.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum InvalidMetadataPolicy {
     Refuse,
     Drop,
 }
 
-/// Brings the metadata of embedded resources into shape, and lists what it does not know. With `is_resource` the value is a
-/// resource itself.
+/// Normalizes the metadata of embedded resources and lists its unknown fields.
+/// With `is_resource`, the value itself is a resource.
 pub(crate) fn coerce(
     value: &mut Value,
     schema: &Schema,
     path: &str,
     is_resource: bool,
-    wrong: Wrong,
+    wrong: InvalidMetadataPolicy,
     unknown: &mut Vec<String>,
 ) -> Result<(), FieldError> {
     match value {
@@ -309,12 +309,12 @@ pub(crate) fn coerce(
 fn coerce_resource(
     map: &mut Map<String, Value>,
     path: &str,
-    wrong: Wrong,
+    wrong: InvalidMetadataPolicy,
     unknown: &mut Vec<String>,
 ) -> Result<(), FieldError> {
     for name in ["apiVersion", "kind"] {
         let Some(value) = map.get(name).filter(|v| !v.is_string()) else { continue };
-        if wrong == Wrong::Refuse {
+        if wrong == InvalidMetadataPolicy::Refuse {
             return Err(FieldError::invalid(child(path, name), value.clone(), "must be a string"));
         }
         map.remove(name);
@@ -323,7 +323,7 @@ fn coerce_resource(
     let place = child(path, "metadata");
     let decoded = match decode(metadata, &place, unknown) {
         Ok(decoded) => Some(decoded),
-        Err(_) if wrong == Wrong::Drop => decode_leniently(metadata),
+        Err(_) if wrong == InvalidMetadataPolicy::Drop => decode_leniently(metadata),
         Err(why) => return Err(FieldError::invalid(place, metadata.clone(), why)),
     };
     if let Some(decoded) = decoded {
@@ -332,7 +332,8 @@ fn coerce_resource(
     Ok(())
 }
 
-/// Judges type and metadata of embedded resources. With `is_resource` the value is a resource itself.
+/// Validates type and metadata of embedded resources.
+/// With `is_resource`, the value itself is a resource.
 pub(crate) fn check_embedded(
     value: &Value,
     schema: &Schema,
@@ -401,16 +402,16 @@ fn check_resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldEr
     }
 }
 
-/// What is asked of metadata.
+/// Requirements on metadata.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// The rule that names follow; without one, they may be absent and need only fit into a path.
+    /// The format of names. Without one, a name is optional and must only be a valid path segment.
     pub name: Option<NameRule>,
-    /// Whether there must be a namespace rather than none.
+    /// Whether a namespace is required; otherwise it is forbidden.
     pub namespaced: bool,
 }
 
-/// Judges metadata at a path.
+/// Validates the metadata at a path.
 pub fn check(metadata: &Value, rules: Rules, path: &str, errors: &mut Vec<FieldError>) {
     let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
     let rule = rules.name.unwrap_or(NameRule::PathSegment);
@@ -457,7 +458,7 @@ fn pairs(map: Option<&Value>) -> impl Iterator<Item = (&str, &str)> {
     map.map(|(k, v)| (k.as_str(), v.as_str().unwrap_or_default()))
 }
 
-/// Judges a set of labels at a path.
+/// Validates the labels at a path.
 pub fn labels(labels: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in pairs(labels) {
         for complaint in names::qualified(key) {

@@ -1,4 +1,4 @@
-//! The rules of a schema, `x-kubernetes-validations`: compiled once and run on every write.
+//! Validation rules (`x-kubernetes-validations`): compiled once per schema, evaluated on every write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use crate::go::quote;
 use crate::path::{child, index, key, shown};
 use crate::schema::{Rule, Schema};
 
-/// One run of a rule may cost so much.
+/// Cost limit for one evaluation of a rule.
 pub(crate) const CALL_LIMIT: u64 = 1_000_000;
 
-/// All rules of an object together may cost so much.
+/// Cost limit for all rules of an object.
 pub(crate) const OBJECT_LIMIT: i64 = 10_000_000;
 
-/// A message that a rule computes may be so long.
+/// Maximum length of a message computed by `messageExpression`, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// A rule that compiles.
+/// A compiled rule.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) program: Program,
     pub(crate) message: Option<Program>,
-    /// What is wrong with the expression for the message.
+    /// The compile error of the message expression.
     pub(crate) message_error: Option<String>,
-    /// The rule compares with the value before the write.
+    /// Whether the rule uses `oldSelf` (a transition rule).
     pub(crate) uses_old: bool,
-    /// Where below the value complaints belong.
+    /// Field path, relative to the value, at which violations are reported.
     field_path: String,
 }
 
 impl Compiled {
-    /// Compiles a rule of values that are declared so; the error is a text for people.
+    /// Compiles a rule for values of type `decl`. The error is a human-readable message.
     pub(crate) fn new(rule: &Rule, schema: &Schema, decl: &Decl) -> Result<Self, String> {
         let this = decl.ty.clone();
         let is_optional = rule.optional_old_self == Some(true);
@@ -74,7 +74,7 @@ impl Compiled {
     }
 }
 
-/// The rules of a schema and of what it is made of.
+/// The compiled rules of a schema and the schemas in it.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     rules: Vec<Result<Option<Compiled>, String>>,
@@ -84,7 +84,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Compiles the rules of a schema; `None` if there are none.
+    /// Compiles all rules of a schema; `None` if it has none.
     pub(crate) fn compile(schema: &Schema, is_resource: bool) -> Option<Self> {
         let mut node = Self::default();
         if !schema.rules.is_empty() {
@@ -111,8 +111,8 @@ impl Rules {
         (!is_empty).then_some(node)
     }
 
-    /// Judges a value, on an update beside the one before.
-    pub(crate) fn check(&self, run: &mut Run, at: At<'_>) {
+    /// Evaluates the rules on a value; on an update, with its old value.
+    pub(crate) fn check(&self, run: &mut Run, at: RuleTarget<'_>) {
         if at.value.is_null() || run.budget < 0 {
             return;
         }
@@ -129,7 +129,7 @@ impl Rules {
                     let ratchet = at.ratchet.index(i);
                     let path = index(&at.path, i);
                     let is_resource = item.embedded_resource;
-                    rules.check(run, At { value, old, schema: item, path, is_resource, ratchet });
+                    rules.check(run, RuleTarget { value, old, schema: item, path, is_resource, ratchet });
                 }
             }
             Value::Object(map) => {
@@ -140,7 +140,10 @@ impl Rules {
                         let path = key(&at.path, name);
                         let is_resource = values.embedded_resource;
                         let old = old(name);
-                        rules.check(run, At { value, old, schema: values, path, is_resource, ratchet });
+                        rules.check(
+                            run,
+                            RuleTarget { value, old, schema: values, path, is_resource, ratchet },
+                        );
                     }
                 }
                 for (name, rules) in &self.properties {
@@ -150,14 +153,15 @@ impl Rules {
                     let ratchet = at.ratchet.key(name);
                     let path = child(&at.path, name);
                     let is_resource = schema.embedded_resource;
-                    rules.check(run, At { value, old: old(name), schema, path, is_resource, ratchet });
+                    rules
+                        .check(run, RuleTarget { value, old: old(name), schema, path, is_resource, ratchet });
                 }
             }
             _ => {}
         }
     }
 
-    fn expressions(&self, run: &mut Run, at: &At<'_>) {
+    fn expressions(&self, run: &mut Run, at: &RuleTarget<'_>) {
         const OUT_OF_BUDGET: &str =
             "validation failed due to running out of cost budget, no further validation rules will be run";
         if self.rules.is_empty() {
@@ -283,12 +287,12 @@ impl Rules {
     }
 }
 
-/// The course of judging one object.
+/// The state of validating one object.
 pub(crate) struct Run {
-    /// What may still be spent; below zero nothing is run any more.
+    /// Remaining cost budget; once negative, no more rules run.
     pub(crate) budget: i64,
     pub(crate) errors: Vec<FieldError>,
-    /// What is wrong, but was so before.
+    /// Ratcheted violations: the old value already had them.
     pub(crate) tolerated: Vec<FieldError>,
 }
 
@@ -298,9 +302,9 @@ impl Run {
     }
 }
 
-/// A value and its surroundings.
+/// A value to validate, with its schema, path and old value.
 #[derive(Clone)]
-pub(crate) struct At<'a> {
+pub(crate) struct RuleTarget<'a> {
     pub(crate) value: &'a Value,
     pub(crate) old: Option<&'a Value>,
     pub(crate) schema: &'a Schema,
@@ -309,11 +313,11 @@ pub(crate) struct At<'a> {
     pub(crate) ratchet: Ratchet<'a>,
 }
 
-/// What tells whether a value has changed.
+/// Determines whether a value has changed, for ratcheting.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ratchet<'a> {
     current: Option<Pair<'a>>,
-    /// The nearest part around the value that can be compared.
+    /// The nearest enclosing value that can be correlated.
     parent: Option<Pair<'a>>,
 }
 
@@ -362,7 +366,7 @@ fn invalid(why: impl Into<EvalError>) -> Cel {
     Cel::Invalid(why.into())
 }
 
-/// The value as its schema has rules see it.
+/// Converts a value to CEL according to its schema.
 fn converted(value: &Value, schema: &Schema, is_resource: bool) -> Cel {
     if value.is_null() {
         return if schema.nullable {
@@ -471,7 +475,8 @@ mod tests {
 
     use super::*;
 
-    /// What an object of two numbers with a rule each, and a rule on itself, spends of a budget, and the complaints.
+    /// Returns the remaining budget and the violations.
+    /// The object has a rule on itself and on each of its two numbers.
     fn judged(budget: i64, message: &str) -> (i64, Vec<String>) {
         let rule = |rule: &str| json!([{"rule": rule, "messageExpression": message}]);
         let schema = Schema::parse(&json!({
@@ -485,7 +490,7 @@ mod tests {
         let rules = Rules::compile(&schema, false).expect("the schema has rules");
         let mut run = Run::new(budget);
         let (value, path) = (json!({"a": 1, "b": 2}), String::new());
-        let at = At {
+        let at = RuleTarget {
             value: &value,
             old: None,
             schema: &schema,
@@ -509,7 +514,7 @@ mod tests {
     #[test]
     fn nothing_is_run_once_the_budget_is_spent() {
         let out = "running out of cost budget";
-        // In the middle of the second, exactly before the third, and in the middle of the first.
+        // In turn: during the second rule, just before the third, and during the first.
         for (budget, others) in [(7, 0), (8, 1), (9, 1), (5, 0), (0, 0)] {
             let (left, errors) = judged(budget, "");
             assert_eq!(left, -1, "{budget}");

@@ -1,4 +1,4 @@
-//! Judging values by schemas, in the words of the validator that API servers use.
+//! Validates values against schemas, with the error texts of the validator in kube-openapi.
 
 use serde_json::{Map, Value};
 use steersman_formats as formats;
@@ -9,16 +9,16 @@ use crate::go::{self, quote};
 use crate::path::{child, shown};
 use crate::schema::{Items, Schema};
 
-/// What is judged.
+/// What is being validated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// An object of a client.
+    /// An object sent by a client.
     Object,
-    /// A default. The validator for these reads schemas in another way.
+    /// A default. Its validator interprets schemas differently.
     Default,
 }
 
-/// Judges a value. With `pair`, what has not changed since the old value is not complained about.
+/// Validates a value. With `pair`, violations of unchanged values are ignored (ratcheting).
 pub(crate) fn check(
     schema: &Schema,
     value: &Value,
@@ -32,49 +32,50 @@ pub(crate) fn check(
     errors.extend(outcome.problems.into_iter().map(|problem| problem.at(path)));
 }
 
-/// A complaint, before it has a place.
+/// A violation without its absolute path.
 struct Problem {
-    /// The path within the value; a leading dot may be on it.
+    /// The path within the value, possibly with a leading dot.
     name: String,
-    what: What,
+    kind: ProblemKind,
     message: String,
 }
 
-enum What {
+enum ProblemKind {
     Required,
     NotSupported(Value, Vec<String>),
     TooLong(i64),
     TooMany(i64, i64),
     WrongType(Value),
     Invalid(Value),
-    /// A complaint about the whole.
+    /// A violation that concerns the whole value.
     Plain,
 }
 
 impl Problem {
     fn at(self, base: &str) -> FieldError {
         let name = self.name.strip_prefix('.').unwrap_or(&self.name);
-        let path = match (&self.what, name) {
-            (What::Plain, _) | (_, "") => shown(base),
+        let path = match (&self.kind, name) {
+            (ProblemKind::Plain, _) | (_, "") => shown(base),
             (_, name) => child(base, name),
         };
         let limit = |limit: i64| usize::try_from(limit).unwrap_or_default();
-        match self.what {
-            What::Required => FieldError::required(path, ""),
-            What::NotSupported(value, supported) => {
+        match self.kind {
+            ProblemKind::Required => FieldError::required(path, ""),
+            ProblemKind::NotSupported(value, supported) => {
                 let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
                 FieldError::not_supported(path, value, &supported)
             }
-            What::TooLong(max) => FieldError::too_long(path, limit(max)),
-            What::TooMany(actual, max) => FieldError::too_many(path, limit(actual), limit(max)),
-            What::WrongType(value) => FieldError::type_invalid(path, value, self.message),
-            What::Invalid(value) => FieldError::invalid(path, value, self.message),
-            What::Plain => FieldError::invalid(path, "", self.message),
+            ProblemKind::TooLong(max) => FieldError::too_long(path, limit(max)),
+            ProblemKind::TooMany(actual, max) => FieldError::too_many(path, limit(actual), limit(max)),
+            ProblemKind::WrongType(value) => FieldError::type_invalid(path, value, self.message),
+            ProblemKind::Invalid(value) => FieldError::invalid(path, value, self.message),
+            ProblemKind::Plain => FieldError::invalid(path, "", self.message),
         }
     }
 }
 
-/// Complaints, each once, and how many checks went well: of several alternatives, the one with the most is reported.
+/// Distinct violations and the number of successful checks.
+/// Of several alternatives, the one with the most successful checks is reported.
 #[derive(Default)]
 struct Outcome {
     problems: Vec<Problem>,
@@ -89,7 +90,7 @@ impl Outcome {
     }
 
     fn plain(&mut self, message: String) {
-        self.add(Problem { name: String::new(), what: What::Plain, message });
+        self.add(Problem { name: String::new(), kind: ProblemKind::Plain, message });
     }
 
     fn merge(&mut self, other: Self) {
@@ -106,7 +107,7 @@ struct Validator {
     subject: Subject,
 }
 
-/// The JSON type of a value and the format that Go has for it.
+/// Returns the JSON type of a value and Go's format of it.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Null => ("null", ""),
@@ -150,8 +151,8 @@ impl Validator {
                 if let Some(follows) = formats::follows(format, text) {
                     if !follows {
                         let message = format!("{path} in body must be of type {format}: {}", quote(text));
-                        let what = What::WrongType(value.clone());
-                        outcome.add(Problem { name: path.to_owned(), what, message });
+                        let kind = ProblemKind::WrongType(value.clone());
+                        outcome.add(Problem { name: path.to_owned(), kind, message });
                     }
                     outcome.matches += 1;
                 }
@@ -183,7 +184,7 @@ impl Validator {
         if schema.kind.is_empty() { Vec::new() } else { vec![&schema.kind] }
     }
 
-    /// The format, unless it is one that is not judged.
+    /// Returns the format, or an empty string if it is not validated.
     fn format<'s>(&self, schema: &'s Schema) -> &'s str {
         let kind = if schema.int_or_string { "" } else { schema.kind.as_str() };
         let counts = self.subject == Subject::Default || formats::is_known(kind, &schema.format);
@@ -202,8 +203,8 @@ impl Validator {
         let (actual, actual_format) = type_of(value);
         let mut wrong = |expected: &str, actual: &str| {
             let message = format!("{path} in body must be of type {expected}: {}", quote(actual));
-            let what = What::WrongType(actual.into());
-            outcome.add(Problem { name: path.to_owned(), what, message });
+            let kind = ProblemKind::WrongType(actual.into());
+            outcome.add(Problem { name: path.to_owned(), kind, message });
         };
         if value.is_null() {
             if !kinds.is_empty() && !kinds.contains(&"null") && !schema.nullable {
@@ -249,16 +250,16 @@ impl Validator {
         let name = || path.to_owned();
         if let Some(min) = schema.min_items.filter(|min| size < *min) {
             let message = format!("{path} in body should have at least {min} items");
-            outcome.add(Problem { name: name(), what: What::Invalid(size.into()), message });
+            outcome.add(Problem { name: name(), kind: ProblemKind::Invalid(size.into()), message });
         }
         if let Some(max) = schema.max_items.filter(|max| size > *max) {
             let message = format!("{path} in body should have at most {max} items");
-            outcome.add(Problem { name: name(), what: What::TooMany(size, max), message });
+            outcome.add(Problem { name: name(), kind: ProblemKind::TooMany(size, max), message });
         }
         let repeats = || items.iter().enumerate().any(|(i, a)| items[..i].iter().any(|b| same(a, b)));
         if schema.unique_items && repeats() {
             let message = format!("{path} in body shouldn't contain duplicates");
-            outcome.add(Problem { name: name(), what: What::Invalid("".into()), message });
+            outcome.add(Problem { name: name(), kind: ProblemKind::Invalid("".into()), message });
         }
         outcome.matches += 1;
     }
@@ -274,13 +275,13 @@ impl Validator {
         let size = i64::try_from(map.len()).unwrap_or(i64::MAX);
         if let Some(min) = schema.min_properties.filter(|min| size < *min) {
             let message = format!("{path} in body should have at least {min} properties");
-            outcome.add(Problem { name: path.to_owned(), what: What::Invalid(size.into()), message });
+            outcome.add(Problem { name: path.to_owned(), kind: ProblemKind::Invalid(size.into()), message });
         }
         if let Some(max) = schema.max_properties.filter(|max| size > *max) {
             let message = format!("{path} in body should have at most {max} properties");
-            outcome.add(Problem { name: path.to_owned(), what: What::TooMany(size, max), message });
+            outcome.add(Problem { name: path.to_owned(), kind: ProblemKind::TooMany(size, max), message });
         }
-        // The type of the whole object can't be compared with the old one's.
+        // `apiVersion` and `kind` of the root are never correlated with the old object.
         let pair_of = |name: &str| {
             let is_type = path.is_empty() && matches!(name, "apiVersion" | "kind");
             pair.filter(|_| !is_type).and_then(|pair| pair.key(name))
@@ -290,8 +291,8 @@ impl Validator {
             Some(additional) if !additional.allows => {
                 for (name, _) in others {
                     let message = format!("{path}.{name} in body is a forbidden property");
-                    let what = What::Invalid(name.as_str().into());
-                    outcome.add(Problem { name: path.to_owned(), what, message });
+                    let kind = ProblemKind::Invalid(name.as_str().into());
+                    outcome.add(Problem { name: path.to_owned(), kind, message });
                 }
             }
             Some(additional) => {
@@ -307,7 +308,7 @@ impl Validator {
         self.known(schema, map, path, pair_of, outcome);
     }
 
-    /// Fields that the schema names, and those that must be there.
+    /// Validates declared fields and the presence of required ones.
     fn known<'p>(
         &self,
         schema: &Schema,
@@ -325,7 +326,7 @@ impl Validator {
             if !map.contains_key(name) {
                 let name = format!("{path}.{name}");
                 let message = format!("{name} in body is required");
-                outcome.add(Problem { name, what: What::Required, message });
+                outcome.add(Problem { name, kind: ProblemKind::Required, message });
             }
         }
     }
@@ -408,12 +409,12 @@ fn check_enum(schema: &Schema, value: &Value, path: &str, outcome: &mut Outcome)
     let message = format!("{path} in body should be one of {}", supported.join(" "));
     outcome.add(Problem {
         name: path.to_owned(),
-        what: What::NotSupported(value.clone(), supported),
+        kind: ProblemKind::NotSupported(value.clone(), supported),
         message,
     });
 }
 
-/// Whether a value equals another one after Go's conversion to that one's type, which may lose something.
+/// Whether a value equals `allowed` after Go's possibly lossy conversion to the latter's type.
 fn converts(value: &Value, allowed: &Value) -> bool {
     match (value, allowed) {
         (Value::Null, _) | (_, Value::Null) => false,
@@ -438,11 +439,11 @@ fn check_text(schema: &Schema, text: &str, path: &str, outcome: &mut Outcome) {
     let name = path.to_owned();
     if let Some(max) = schema.max_length.filter(|max| length > *max) {
         let message = format!("{path} in body should be at most {max} chars long");
-        return outcome.add(Problem { name, what: What::TooLong(max), message });
+        return outcome.add(Problem { name, kind: ProblemKind::TooLong(max), message });
     }
     if let Some(min) = schema.min_length.filter(|min| length < *min) {
         let message = format!("{path} in body should be at least {min} chars long");
-        return outcome.add(Problem { name, what: What::Invalid(text.into()), message });
+        return outcome.add(Problem { name, kind: ProblemKind::Invalid(text.into()), message });
     }
     let pattern = &schema.pattern;
     if pattern.text.is_empty() {
@@ -454,10 +455,10 @@ fn check_text(schema: &Schema, text: &str, path: &str, outcome: &mut Outcome) {
         Err(why) => format!("{}, but pattern is invalid: {why}", pattern.text),
     };
     let message = format!("{path} in body should match '{why}'");
-    outcome.add(Problem { name, what: What::Invalid(text.into()), message });
+    outcome.add(Problem { name, kind: ProblemKind::Invalid(text.into()), message });
 }
 
-/// Whether a float is a whole number, nearly.
+/// Whether a float is almost a whole number.
 fn is_integer(number: f64) -> bool {
     const LIMIT: f64 = 9_007_199_254_740_991.0;
     if !number.is_finite() || number.abs() > LIMIT {
@@ -470,7 +471,7 @@ fn is_integer(number: f64) -> bool {
     number > 0.0 && whole != 0.0 && (number - whole).abs() / (number.abs() + whole.abs()) < 1e-9
 }
 
-/// Whether a number can be one of the schema's type and format.
+/// Whether a number fits the schema's type and format.
 fn is_in_range(number: &Value, kinds: &[&str], format: &str) -> bool {
     let float = number.as_f64().unwrap_or_default();
     match (kinds, format) {
@@ -519,7 +520,7 @@ fn check_number(
         own.plain(range("Checked"));
     }
     let float = value.as_f64().unwrap_or_default();
-    // Limits that are numbers of another type are compared as floats.
+    // Limits of a different number type are compared as floats.
     let bound = |limit: Option<f64>, subject: &str, own: &mut Outcome| -> Option<Bound> {
         let limit = limit?;
         let fits = is_in_range(&Value::from(limit), kinds, format);
@@ -534,16 +535,18 @@ fn check_number(
     if let Some(bound) = bound(schema.multiple_of, "MultipleOf", &mut own)
         && let Some((message, shown)) = bound.not_multiple(path)
     {
-        own.add(Problem { name: path.to_owned(), what: What::Invalid(shown), message });
+        own.add(Problem { name: path.to_owned(), kind: ProblemKind::Invalid(shown), message });
     }
-    let mut exceeds =
-        |bound: Option<Bound>, broken: fn(&Bound, bool) -> bool, exclusive: bool, words: [&str; 2]| {
-            if let Some(bound) = bound.filter(|bound| broken(bound, exclusive)) {
-                let words = if exclusive { words[1] } else { words[0] };
-                let message = format!("{path} in body should be {words} {}", bound.limit());
-                own.add(Problem { name: path.to_owned(), what: What::Invalid(bound.number()), message });
-            }
-        };
+    let mut exceeds = |bound: Option<Bound>,
+                       broken: fn(&Bound, bool) -> bool,
+                       exclusive: bool,
+                       words: [&str; 2]| {
+        if let Some(bound) = bound.filter(|bound| broken(bound, exclusive)) {
+            let words = if exclusive { words[1] } else { words[0] };
+            let message = format!("{path} in body should be {words} {}", bound.limit());
+            own.add(Problem { name: path.to_owned(), kind: ProblemKind::Invalid(bound.number()), message });
+        }
+    };
     let mut late = Outcome::default();
     let minimum = bound(schema.minimum, "Minimum boundary", &mut late);
     exceeds(minimum, Bound::is_below, schema.exclusive_minimum, ["greater than or equal to", "greater than"]);
@@ -554,7 +557,7 @@ fn check_number(
     outcome.merge(own);
 }
 
-/// A number beside a limit, both integers or both floats.
+/// A number and its limit, both integers or both floats.
 enum Bound {
     Integers { number: i64, limit: i64 },
     Floats { number: f64, limit: f64 },
@@ -589,7 +592,7 @@ impl Bound {
         }
     }
 
-    /// The complaint about a number that is no multiple, with the value to show.
+    /// Returns the message and the value to show, unless the number is a multiple of a positive limit.
     fn not_multiple(&self, path: &str) -> Option<(String, Value)> {
         let (is_positive, is_multiple) = match self {
             Self::Integers { number, limit } => {

@@ -1,4 +1,4 @@
-//! Steps beyond kuttl's format: actions in order, with what to do if one fails and in any case.
+//! Steps beyond kuttl's format: ordered actions, with `catch` for failures and `finally` for cleanup.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,7 +12,7 @@ use steersman_formats::parse_duration;
 use crate::subset::ListMatch;
 use crate::types::{Metadata, ObjectReference};
 
-/// The API group of the kinds that kuttl does not have.
+/// The API group of the kinds that extend kuttl's format.
 pub(crate) const GROUP: &str = "e2e.steersman.dev";
 
 /// A list of actions: `apiVersion: e2e.steersman.dev/v1alpha1`, `kind: Step`.
@@ -23,17 +23,17 @@ pub struct ActionStep {
     _api_version: String,
     #[serde(rename = "kind")]
     _kind: String,
-    /// Its name overrides the one of its file.
+    /// The metadata; its name overrides the one in the file name.
     pub metadata: Metadata,
-    /// How lists are compared in all assertions of the step, those of its files included. Default: `exact`.
+    /// How lists are compared in all assertions of the step, its files included. Default: `exact`.
     pub lists: Lists,
-    /// Seconds that each action may take to become true. Default: those of the step.
+    /// Timeout of each action, in seconds. Default: the step's timeout.
     pub timeout: Option<u32>,
-    /// Actions in order; the first that fails ends the step.
+    /// Actions to run in order; the first failure ends the step.
     pub r#try: Vec<Action>,
-    /// Actions to run if one of `try` failed.
+    /// Actions to run if an action of `try` failed.
     pub catch: Vec<Action>,
-    /// Actions to run in any case.
+    /// Actions to run last, whether or not the step failed.
     pub finally: Vec<Action>,
 }
 
@@ -41,10 +41,10 @@ pub struct ActionStep {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum Lists {
-    /// The same number of items, each matching the one at its place. The default.
+    /// Both lists have the same length and match item by item. The default.
     #[default]
     Exact,
-    /// Each expected item matches some item.
+    /// Each expected item matches some item of the list.
     Partial,
 }
 
@@ -57,7 +57,7 @@ impl From<Lists> for ListMatch {
     }
 }
 
-/// One thing that a step does.
+/// An action of a step.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
@@ -75,9 +75,9 @@ pub enum Action {
     Command(String),
     /// Runs a shell script.
     Script(String),
-    /// Makes something go wrong.
+    /// Injects a fault.
     Fault(Fault),
-    /// Sets the clock forward by a duration such as `1h30m`; on the embedded cluster.
+    /// Advances the clock by a duration such as `1h30m`; embedded cluster only.
     Advance(#[serde(deserialize_with = "duration")] Duration),
 }
 
@@ -85,7 +85,9 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     let text = String::deserialize(deserializer)?;
     let nanoseconds = parse_duration(&text).and_then(|nanoseconds| u64::try_from(nanoseconds).ok());
     nanoseconds.map(Duration::from_nanos).ok_or_else(|| {
-        D::Error::custom(format!("advance: {text:?} is no duration forward, such as 90s or 1h30m"))
+        D::Error::custom(format!(
+            "advance: invalid duration {text:?} (must be positive, such as 90s or 1h30m)"
+        ))
     })
 }
 
@@ -93,7 +95,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Wait {
-    /// Group and version.
+    /// The API version, such as `apps/v1`.
     pub api_version: String,
     /// The kind.
     pub kind: String,
@@ -114,7 +116,7 @@ fn yes() -> String {
 }
 
 impl Wait {
-    /// The assertion that is waited for; its list is compared partially.
+    /// The assertion that expresses the wait; it must be compared with [`ListMatch::Partial`].
     pub(crate) fn assertion(&self) -> Value {
         let mut metadata = serde_json::json!({ "name": self.name });
         if !self.namespace.is_empty() {
@@ -129,34 +131,34 @@ impl Wait {
     }
 }
 
-/// Something that goes wrong.
+/// A fault to inject.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Fault {
-    /// Ends the operator without warning and starts it again; on the embedded cluster.
+    /// Kills the operator without a graceful shutdown and starts it again; embedded cluster only.
     KillOperator,
-    /// Ends the operator without warning until `startOperator`; on the embedded cluster.
+    /// Kills the operator without a graceful shutdown until `startOperator`; embedded cluster only.
     StopOperator,
     /// Starts the operator again.
     StartOperator,
-    /// Ends the operator's open watches, as a lost connection does; on the embedded cluster.
+    /// Closes the operator's open watches, as a lost connection does; embedded cluster only.
     CutWatches,
-    /// Deletes the pods with these labels, without grace.
+    /// Deletes the pods with these labels, with a grace period of zero.
     KillPods(BTreeMap<String, String>),
 }
 
-/// What a fault does to the operator.
+/// A change to the operator's process or connections, as a fault requests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperatorChange {
-    /// End it in the middle of what it does.
+    /// Kill it without a graceful shutdown.
     Kill,
     /// Start it.
     Start,
-    /// End its open watches.
+    /// Close its open watches.
     CutWatches,
 }
 
-/// The answer to a change, when it is made.
+/// A future that completes once the change is made, with the reason if it could not be.
 pub type Changed<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
 /// Control over the cluster and the operator under test.
@@ -164,6 +166,6 @@ pub trait Controls: Send + Sync {
     /// Kills or starts the operator, or cuts its watches.
     fn change_operator(&self, change: OperatorChange) -> Changed<'_>;
 
-    /// Sets the clock of the cluster and its operator forward.
+    /// Advances the clock of the cluster and its operator.
     fn advance(&self, by: Duration) -> Changed<'_>;
 }

@@ -1,4 +1,4 @@
-//! A test case: its namespace, its steps, and cleaning up behind them.
+//! A test case: creates its namespace, runs its steps, and cleans up.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::actions::{Action, ActionStep, Controls, Fault, OperatorChange};
 use crate::check::{self, Checker, Expectation, POLL};
 use crate::cluster::{Applied, Cluster, Place, is_not_found, said};
-use crate::command::{self, Surroundings};
+use crate::command::{self, CommandEnvironment};
 use crate::observe::{Event, Observer};
 use crate::outcome::{CaseOutcome, Failure, StepOutcome};
 use crate::step::{self, LoadContext, Step};
@@ -23,12 +23,12 @@ use crate::template::Variables;
 use crate::types::{Command, ObjectReference, TestStep};
 use crate::wake::Wake;
 
-/// What all test cases of a run share.
+/// State shared by all test cases of a run.
 pub(crate) struct Shared {
     pub(crate) cluster: Cluster,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) controls: Option<Arc<dyn Controls>>,
-    /// Seconds that a step may take.
+    /// Timeout of a step, in seconds.
     pub(crate) timeout: i64,
     pub(crate) skip_delete: bool,
     pub(crate) is_events_suppressed: bool,
@@ -39,16 +39,16 @@ pub(crate) struct Shared {
     pub(crate) working_directory: PathBuf,
 }
 
-/// A directory with steps.
+/// A test case: a directory of steps, and the namespace they run in.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) directory: PathBuf,
     pub(crate) namespace: String,
-    /// Whether the namespace was given: one that was there before is not deleted.
+    /// Whether the namespace was configured: if so and it already exists, it is not deleted.
     pub(crate) is_namespace_given: bool,
 }
 
-/// What is undone when the test case ends, the last first.
+/// An action to undo when the test case ends; the most recent is undone first.
 enum Cleanup {
     Delete(Cluster, Place),
     DeleteNamespace(Cluster),
@@ -59,7 +59,7 @@ struct Running<'a> {
     shared: &'a Shared,
     cleanups: Vec<Cleanup>,
     clients: BTreeMap<(PathBuf, String), Cluster>,
-    /// Commands that run on until the test case ends.
+    /// Background commands, which are killed when the test case ends.
     background: Vec<Child>,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Running<'a> {
         self.shared.observer.notify(&Event::Log { source: &source, line });
     }
 
-    /// Connects to the clusters that steps name and makes the namespace in each.
+    /// Connects to the clusters that steps name and creates the namespace in each.
     async fn set_up(&mut self, steps: &[Step]) -> Result<(), String> {
         let mut clusters = vec![self.shared.cluster.clone()];
         let mut seen: Vec<&Path> = Vec::new();
@@ -200,7 +200,7 @@ impl<'a> Running<'a> {
             {
                 match cluster.get(&place).await {
                     Err(missing) if is_not_found(&missing) => return Err(failed(&error)),
-                    // There, or not to be seen: then it is taken to be there.
+                    // It exists, or reading it is forbidden as well: assume that it exists.
                     _ => true,
                 }
             }
@@ -224,7 +224,7 @@ impl<'a> Running<'a> {
             return vec![Failure::new(why)];
         }
         self.log(Some(step), &format!("starting test step {}", step.title()));
-        let surroundings = Surroundings {
+        let command_environment = CommandEnvironment {
             namespace: self.case.namespace.clone(),
             kubeconfig: step.kubeconfig.clone().unwrap_or_else(|| self.shared.kubeconfig.clone()),
             working_directory: self.shared.working_directory.clone(),
@@ -236,7 +236,7 @@ impl<'a> Running<'a> {
             if let Err(why) = self.delete(step, &commands.delete, &cluster, deadline).await {
                 return vec![Failure::new(why)];
             }
-            let ran = self.run_commands(step, commands, &surroundings).await;
+            let ran = self.run_commands(step, commands, &command_environment).await;
             failures.extend(ran.err().map(Failure::new));
         }
         failures.extend(self.apply(step, &cluster).await);
@@ -245,18 +245,18 @@ impl<'a> Running<'a> {
         }
         let mut failures = Vec::new();
         for actions in &step.actions {
-            failures = self.act(step, actions, &cluster, &surroundings).await;
+            failures = self.act(step, actions, &cluster, &command_environment).await;
             if !failures.is_empty() {
                 break;
             }
         }
         if failures.is_empty() {
-            failures = self.wait(step, &cluster, &surroundings).await;
+            failures = self.wait(step, &cluster, &command_environment).await;
         }
         let ended = if failures.is_empty() { "completed" } else { "failed" };
         self.log(Some(step), &format!("test step {ended} {}", step.title()));
         if !failures.is_empty() {
-            self.collect(step, &surroundings).await;
+            self.collect(step, &command_environment).await;
         }
         failures
     }
@@ -265,15 +265,16 @@ impl<'a> Running<'a> {
         &mut self,
         step: &Step,
         of_step: &TestStep,
-        surroundings: &Surroundings,
+        command_environment: &CommandEnvironment,
     ) -> Result<(), String> {
         let log = |line: &str| self.log(Some(step), line);
-        let (background, ran) = surroundings.run_all(&of_step.commands, self.shared.timeout, &log).await;
+        let (background, ran) =
+            command_environment.run_all(&of_step.commands, self.shared.timeout, &log).await;
         self.background.extend(background);
         ran.map_err(|error| error.message)
     }
 
-    /// Deletes what references name, and waits until it is gone.
+    /// Deletes the referenced objects and waits until they are gone.
     async fn delete(
         &self,
         step: &Step,
@@ -344,16 +345,21 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Checks the step's assertions whenever something changes, until they hold or time is up.
-    async fn wait(&self, step: &Step, cluster: &Cluster, surroundings: &Surroundings) -> Vec<Failure> {
+    /// Checks the step's assertions on each change, until they pass or the timeout expires.
+    async fn wait(
+        &self,
+        step: &Step,
+        cluster: &Cluster,
+        command_environment: &CommandEnvironment,
+    ) -> Vec<Failure> {
         let timeout = step.timeout(self.shared.timeout);
         if timeout <= 0 {
-            // As kuttl has it: without time there is no check.
+            // Like kuttl: without a timeout nothing is checked.
             return Vec::new();
         }
         let deadline = Instant::now() + seconds(timeout);
         let log = |line: &str| self.log(Some(step), line);
-        let mut checker = Checker::new(cluster, surroundings, step.lists());
+        let mut checker = Checker::new(cluster, command_environment, step.lists());
         loop {
             let remaining = deadline.saturating_duration_since(Instant::now());
             let mut failures = checker.step(step, remaining.as_secs() as i64, &log).await;
@@ -372,26 +378,26 @@ impl<'a> Running<'a> {
         step: &Step,
         actions: &ActionStep,
         cluster: &Cluster,
-        surroundings: &Surroundings,
+        command_environment: &CommandEnvironment,
     ) -> Vec<Failure> {
         let timeout = actions.timeout.map_or_else(|| step.timeout(self.shared.timeout), i64::from);
         let mut failures = Vec::new();
         for action in &actions.r#try {
-            failures = self.action(step, action, timeout, cluster, surroundings).await;
+            failures = self.action(step, action, timeout, cluster, command_environment).await;
             if !failures.is_empty() {
                 break;
             }
         }
         if !failures.is_empty() {
             for action in &actions.catch {
-                for failure in self.action(step, action, timeout, cluster, surroundings).await {
+                for failure in self.action(step, action, timeout, cluster, command_environment).await {
                     self.log(Some(step), &format!("catch: {}", failure.message));
                 }
             }
         }
         for action in &actions.finally {
-            let failed = self.action(step, action, timeout, cluster, surroundings).await;
-            // What failed first is the reason.
+            let failed = self.action(step, action, timeout, cluster, command_environment).await;
+            // The first failure is the reason to report.
             if failures.is_empty() {
                 failures = failed;
             }
@@ -405,22 +411,22 @@ impl<'a> Running<'a> {
         action: &Action,
         timeout: i64,
         cluster: &Cluster,
-        surroundings: &Surroundings,
+        command_environment: &CommandEnvironment,
     ) -> Vec<Failure> {
         let deadline = Instant::now() + seconds(timeout);
         let log = |line: &str| self.log(Some(step), line);
         match action {
             Action::Apply(object) => self.apply_object(step, object, cluster).await.into_iter().collect(),
             Action::Assert(expected) => {
-                let mut checker = Checker::new(cluster, surroundings, step.lists());
+                let mut checker = Checker::new(cluster, command_environment, step.lists());
                 checker.until(deadline, Expectation::Present(expected)).await
             }
             Action::Error(unexpected) => {
-                let mut checker = Checker::new(cluster, surroundings, step.lists());
+                let mut checker = Checker::new(cluster, command_environment, step.lists());
                 checker.until(deadline, Expectation::Absent(unexpected)).await
             }
             Action::Wait(wait) => {
-                let mut checker = Checker::new(cluster, surroundings, ListMatch::Partial);
+                let mut checker = Checker::new(cluster, command_environment, ListMatch::Partial);
                 checker.until(deadline, Expectation::Present(&wait.assertion())).await
             }
             Action::Delete(reference) => {
@@ -433,7 +439,7 @@ impl<'a> Running<'a> {
                     Action::Command(command) => Command { command: command.clone(), ..Command::default() },
                     _ => Command::default(),
                 };
-                let (_, ran) = surroundings.run_all(&[command], timeout, &log).await;
+                let (_, ran) = command_environment.run_all(&[command], timeout, &log).await;
                 ran.err().into_iter().map(|error| Failure::new(error.message)).collect()
             }
             Action::Fault(fault) => {
@@ -453,8 +459,7 @@ impl<'a> Running<'a> {
 
     fn controls(&self) -> Result<&dyn Controls, &'static str> {
         let controls = self.shared.controls.as_deref();
-        controls
-            .ok_or("this run has no control over the operator and the clock: it needs the embedded cluster")
+        controls.ok_or("controlling the operator and the clock needs the embedded cluster")
     }
 
     async fn fault(&self, fault: &Fault, cluster: &Cluster) -> Result<(), String> {
@@ -485,7 +490,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    async fn collect(&self, step: &Step, surroundings: &Surroundings) {
+    async fn collect(&self, step: &Step, command_environment: &CommandEnvironment) {
         let Some(assert) = &step.assert else { return };
         let log = |line: &str| self.log(Some(step), line);
         for collector in assert.collectors.iter().flatten() {
@@ -494,14 +499,14 @@ impl<'a> Running<'a> {
                 continue;
             };
             log(&format!("collecting log output: {}", command.command));
-            let (_, ran) = surroundings.run_all(&[command], self.shared.timeout, &log).await;
+            let (_, ran) = command_environment.run_all(&[command], self.shared.timeout, &log).await;
             if let Err(error) = ran {
                 log(&format!("post assert collector failure: {}", error.message));
             }
         }
     }
 
-    /// Deletes what the test case created, the last first.
+    /// Deletes what the test case created, most recent first.
     async fn clean_up(&mut self, outcomes: &mut Vec<StepOutcome>) {
         let (started, begun) = (SystemTime::now(), Instant::now());
         for child in self.background.drain(..) {
@@ -547,7 +552,7 @@ fn seconds(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }
 
-/// Waits until objects are gone; the error is what was seen last.
+/// Waits until objects are gone; the error describes the last read.
 async fn wait_until_gone(cluster: &Cluster, places: &[Place], deadline: Instant) -> Result<(), String> {
     let mut wake = Wake::default();
     for place in places {
@@ -568,7 +573,7 @@ async fn wait_until_gone(cluster: &Cluster, places: &[Place], deadline: Instant)
     Ok(())
 }
 
-/// A client for the cluster of a kubeconfig, by its current context unless one is named.
+/// Returns a client from a kubeconfig, using its current context unless one is named.
 async fn connect(path: &Path, context: &str) -> Result<Client, String> {
     let failed = |error: &dyn std::fmt::Display| format!("kubeconfig {}: {error}", path.display());
     let file = Kubeconfig::read_from(path).map_err(|error| failed(&error))?;

@@ -1,4 +1,4 @@
-//! Assertions: whether the cluster is as a step says.
+//! Assertions: checks the cluster against what a step expects.
 
 use std::time::Duration;
 
@@ -6,45 +6,49 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, Place, is_not_found, label_selector, said, text};
-use crate::command::Surroundings;
+use crate::command::CommandEnvironment;
 use crate::outcome::{Difference, Failure};
 use crate::step::Step;
 use crate::subset::{ListMatch, Mismatch, shown, subset};
 use crate::types::{Command, ResourceRef};
 use crate::wake::Wake;
 
-/// Most events of an object that a failure shows.
+/// Maximum number of events of an object shown in a failure.
 const MAX_EVENTS: usize = 3;
 
-/// Interval of checks that no watch event causes: commands have none.
+/// Interval of checks without a watch event: the results of commands are not watched.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
 /// Interval of checks while a kind is not served.
 const POLL_KINDS: Duration = Duration::from_millis(100);
 
-/// What one object is asserted to be.
+/// An assertion about one object.
 #[derive(Clone, Copy)]
 pub(crate) enum Expectation<'a> {
     Present(&'a Value),
     Absent(&'a Value),
 }
 
-/// What a check looks at.
+/// Checks assertions against a cluster.
 pub(crate) struct Checker<'a> {
     cluster: &'a Cluster,
-    surroundings: &'a Surroundings,
+    command_environment: &'a CommandEnvironment,
     lists: ListMatch,
     wake: Wake,
-    /// Whether what is looked at is watched: not for a first check, which may be all it takes.
+    /// Whether the checked objects are watched: not during the first check, which often passes right away.
     is_watching: bool,
-    /// Whether a kind was not served: no watch tells when it is.
+    /// Whether a kind was not served: no watch reports when it is, so it is polled.
     is_kind_missing: bool,
 }
 
 impl<'a> Checker<'a> {
-    pub(crate) fn new(cluster: &'a Cluster, surroundings: &'a Surroundings, lists: ListMatch) -> Self {
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        command_environment: &'a CommandEnvironment,
+        lists: ListMatch,
+    ) -> Self {
         Self {
             cluster,
-            surroundings,
+            command_environment,
             lists,
             wake: Wake::default(),
             is_watching: false,
@@ -52,7 +56,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks everything that the step asserts, and watches it from now on.
+    /// Checks all assertions of the step, and from the second check on watches their objects.
     pub(crate) async fn step(
         &mut self,
         step: &Step,
@@ -66,7 +70,7 @@ impl<'a> Checker<'a> {
         }
         if let Some(assert) = &step.assert {
             let commands: Vec<Command> = assert.commands.iter().map(Command::from).collect();
-            let (_, ran) = self.surroundings.run_all(&commands, seconds.max(1), log).await;
+            let (_, ran) = self.command_environment.run_all(&commands, seconds.max(1), log).await;
             if let Err(error) = ran {
                 let failure = Failure { timed_out: error.timed_out, ..Failure::new(error.message) };
                 failures.push(failure);
@@ -79,7 +83,7 @@ impl<'a> Checker<'a> {
         failures
     }
 
-    /// Checks one expectation whenever something changes, until it holds or time is up.
+    /// Checks one expectation on each change, until it is met or the deadline passes.
     pub(crate) async fn until(&mut self, deadline: Instant, expectation: Expectation<'_>) -> Vec<Failure> {
         loop {
             self.is_kind_missing = false;
@@ -88,14 +92,14 @@ impl<'a> Checker<'a> {
                 Expectation::Absent(unexpected) => self.absent(unexpected).await.into_iter().collect(),
             };
             if failures.is_empty() || Instant::now() >= deadline {
-                add_events(self.cluster, &self.surroundings.namespace, &mut failures).await;
+                add_events(self.cluster, &self.command_environment.namespace, &mut failures).await;
                 return failures;
             }
             self.changed(deadline).await;
         }
     }
 
-    /// Waits until something that was looked at changed, it is time to look anyway, or the deadline comes.
+    /// Waits for a change to a checked object, the next poll, or the deadline, whichever is first.
     pub(crate) async fn changed(&mut self, deadline: Instant) {
         if !self.is_watching {
             self.is_watching = true;
@@ -107,7 +111,7 @@ impl<'a> Checker<'a> {
     }
 
     async fn place(&mut self, object: &Value) -> Result<Place, Failure> {
-        let place = self.cluster.place(object, &self.surroundings.namespace).await;
+        let place = self.cluster.place(object, &self.command_environment.namespace).await;
         let place = place.map_err(|why| {
             self.is_kind_missing = true;
             Failure::new(why)
@@ -118,7 +122,7 @@ impl<'a> Checker<'a> {
         Ok(place)
     }
 
-    /// Why no object is as expected.
+    /// Returns why no object matches; empty if one does.
     pub(crate) async fn present(&mut self, expected: &Value) -> Vec<Failure> {
         let place = match self.place(expected).await {
             Ok(place) => place,
@@ -155,7 +159,7 @@ impl<'a> Checker<'a> {
         failures
     }
 
-    /// Why an object is there that must not be.
+    /// Returns a failure if an object matches that must not.
     pub(crate) async fn absent(&mut self, unexpected: &Value) -> Option<Failure> {
         let place = match self.place(unexpected).await {
             Ok(place) => place,
@@ -228,7 +232,7 @@ fn difference(place: &Place, actual: &Value, mismatch: Mismatch) -> Difference {
     }
 }
 
-/// Adds the latest events of differing objects to failures.
+/// Adds the latest events of the mismatching objects to their failures.
 pub(crate) async fn add_events(cluster: &Cluster, namespace: &str, failures: &mut [Failure]) {
     for difference in failures.iter_mut().filter_map(|failure| failure.difference.as_deref_mut()) {
         let Some((kind, name)) = difference.object.split_once('/') else { continue };
@@ -239,7 +243,7 @@ pub(crate) async fn add_events(cluster: &Cluster, namespace: &str, failures: &mu
     }
 }
 
-/// The events of a namespace, oldest first, a line for each.
+/// Returns the events of a namespace, oldest first, one line each.
 pub(crate) async fn event_lines(cluster: &Cluster, namespace: &str, fields: &str) -> Vec<String> {
     let event = serde_json::json!({"apiVersion": "v1", "kind": "Event"});
     let Ok(place) = cluster.place(&event, namespace).await else { return Vec::new() };
@@ -268,13 +272,13 @@ pub(crate) async fn event_lines(cluster: &Cluster, namespace: &str, fields: &str
 }
 
 impl Difference {
-    /// What the assertion asks for, as a person reads it.
+    /// The expected value, formatted for people.
     #[must_use]
     pub fn want(&self) -> String {
         shown(&self.mismatch.expected)
     }
 
-    /// What the object has, as a person reads it.
+    /// The actual value, formatted for people.
     #[must_use]
     pub fn have(&self) -> String {
         self.mismatch.actual.as_ref().map_or_else(|| "nothing".to_owned(), shown)

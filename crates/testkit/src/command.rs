@@ -11,24 +11,24 @@ use tokio::time::Instant;
 use crate::shell;
 use crate::types::{AssertCommand, Command};
 
-/// Where commands of a test run.
+/// The environment and directories that a test's commands run in.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
-    /// The value of `$NAMESPACE`.
+pub(crate) struct CommandEnvironment {
+    /// Value of `$NAMESPACE`.
     pub(crate) namespace: String,
-    /// The value of `$KUBECONFIG`.
+    /// Value of `$KUBECONFIG`.
     pub(crate) kubeconfig: PathBuf,
-    /// The directory that the run was started in; its `bin` comes first in `$PATH`.
+    /// The directory that the run was started in; its `bin` is first in `$PATH`.
     pub(crate) working_directory: PathBuf,
     /// The directory that commands run in.
     pub(crate) directory: PathBuf,
 }
 
-/// Why a command counts as failed.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     pub(crate) message: String,
-    /// Whether it took too long: the step ends then.
+    /// Whether it timed out, which ends the step.
     pub(crate) timed_out: bool,
 }
 
@@ -38,7 +38,7 @@ impl CommandError {
     }
 }
 
-impl Surroundings {
+impl CommandEnvironment {
     fn variables(&self) -> [(&'static str, String); 3] {
         let path = std::env::var("PATH").unwrap_or_default();
         [
@@ -48,9 +48,9 @@ impl Surroundings {
         ]
     }
 
-    /// Runs commands until one fails. Those in the background are returned.
+    /// Runs commands until one fails, and returns those started in the background.
     ///
-    /// `timeout` is in seconds, with none at 0; a command may have its own.
+    /// `timeout` is in seconds, 0 for none; a command's own timeout overrides it.
     pub(crate) async fn run_all(
         &self,
         commands: &[Command],
@@ -96,7 +96,7 @@ impl Surroundings {
             .map_err(|error| CommandError::new(format!("command {shown:?} failed, {error}")))?;
         if command.background {
             let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-            // A pipe that is left is no longer read: the program would stop at a full one.
+            // Keep reading the pipes: the program would block on a full one.
             tokio::spawn(async move { tokio::join!(drain(stdout), drain(stderr)) });
             return Ok(Some(child));
         }
@@ -105,7 +105,7 @@ impl Surroundings {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let mut status = None;
         let ended = async {
-            // Programs that it left behind and that hold its output are waited for as well.
+            // Also waits for child processes that outlive the program and keep its output open.
             let exited = async { status = Some(child.wait().await) };
             tokio::join!(exited, lines(stdout, log), lines(stderr, log));
         };
@@ -122,7 +122,7 @@ impl Surroundings {
         match status {
             Some(Ok(status)) if status.success() && in_time => Ok(None),
             Some(Err(error)) => Err(CommandError::new(format!("command {shown:?} failed, {error}"))),
-            // One that was killed at its deadline ended with a failure as well.
+            // A program killed at its deadline also has a failing exit status.
             Some(Ok(status)) if !status.success() && command.ignore_failure => Ok(None),
             None if command.ignore_failure => Ok(None),
             _ if !in_time => Err(CommandError {
@@ -132,7 +132,7 @@ impl Surroundings {
                 timed_out: true,
             }),
             Some(Ok(status)) => Err(CommandError::new(format!("command {shown:?} failed, {status}"))),
-            None => Err(CommandError::new(format!("command {shown:?} did not end"))),
+            None => Err(CommandError::new(format!("command {shown:?} did not exit"))),
         }
     }
 
@@ -168,7 +168,7 @@ impl Surroundings {
 
     fn builder(&self, words: &[String]) -> Result<tokio::process::Command, String> {
         let program = words.first().map(String::as_str).unwrap_or_default();
-        // The PATH that commands get is not the one that they are found in.
+        // Programs are looked up in this process's PATH, not in the one that they are given.
         let found = if program.contains('/') { PathBuf::from(program) } else { find(program)? };
         let mut builder = tokio::process::Command::new(found);
         builder.args(&words[1..]).envs(self.variables()).kill_on_drop(true);
@@ -181,7 +181,7 @@ impl Surroundings {
     }
 }
 
-/// Where a program is, by this process's `$PATH`.
+/// Finds a program in this process's `$PATH`.
 fn find(program: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_program = |file: &PathBuf| {
@@ -200,7 +200,7 @@ fn find(program: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("exec: {program:?}: executable file not found in $PATH"))
 }
 
-/// Ends a program that took too long, and what it started.
+/// Kills a program and the process group that it started.
 async fn kill(child: &mut Child) {
     #[cfg(unix)]
     if let Some(group) =
@@ -211,7 +211,7 @@ async fn kill(child: &mut Child) {
     let _ = child.kill().await;
 }
 
-/// Ends a command that runs in the background.
+/// Kills a background command.
 pub(crate) async fn stop(mut child: Child) {
     kill(&mut child).await;
 }

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use crate::check::{Checker, Expectation};
 use crate::cluster::Cluster;
-use crate::command::Surroundings;
+use crate::command::CommandEnvironment;
 use crate::error::LoadError;
 use crate::load;
 use crate::outcome::Failure;
 use crate::subset::ListMatch;
 
-/// What the objects of files are asserted to be.
+/// Whether the objects in files must be present or absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileAssertion {
     /// Each matches an object of the cluster.
@@ -24,7 +24,7 @@ pub enum FileAssertion {
     Absent,
 }
 
-/// Waits until the objects of files are as asserted, and gives what is not when time is up.
+/// Waits until the assertion is met for all files, and returns the failures left at the timeout.
 ///
 /// # Errors
 /// Fails if a file cannot be read.
@@ -41,7 +41,7 @@ pub fn check_files<'a>(
             documents.extend(load::from_path(Path::new(file))?);
         }
         let cluster = Cluster { client };
-        let surroundings = Surroundings {
+        let command_environment = CommandEnvironment {
             namespace: namespace.to_owned(),
             kubeconfig: PathBuf::new(),
             working_directory: PathBuf::new(),
@@ -50,7 +50,7 @@ pub fn check_files<'a>(
         let deadline = Instant::now() + timeout;
         let mut failures = Vec::new();
         for document in &documents {
-            let mut checker = Checker::new(&cluster, &surroundings, ListMatch::Exact);
+            let mut checker = Checker::new(&cluster, &command_environment, ListMatch::Exact);
             let expectation = match assertion {
                 FileAssertion::Present => Expectation::Present(&document.value),
                 FileAssertion::Absent => Expectation::Absent(&document.value),

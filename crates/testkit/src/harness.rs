@@ -1,4 +1,4 @@
-//! A run: what is installed before it, its test cases, and its report.
+//! A run: installs its prerequisites, runs the test cases and collects their outcomes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::actions::Controls;
 use crate::case::{Case, Shared};
 use crate::cluster::{Cluster, Place, text};
-use crate::command::{self, Surroundings};
+use crate::command::{self, CommandEnvironment};
 use crate::error::{Error, LoadError};
 use crate::load::{self, Typed};
 use crate::names;
@@ -24,25 +24,25 @@ use crate::outcome::{Outcome, SuiteOutcome};
 use crate::pattern::{self, Filter};
 use crate::types::TestSuite;
 
-/// How long definitions may take to be served.
+/// Timeout for definitions to be established.
 const ESTABLISH: Duration = Duration::from_secs(10);
-/// Default number of test cases that run at once.
+/// Default number of test cases that run concurrently.
 const PARALLEL: usize = 8;
 
-/// What to run, and how.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The settings of `kuttl-test.yaml`, with those of the command line over them.
+    /// The settings of `kuttl-test.yaml`, overridden by those of the command line.
     pub suite: TestSuite,
-    /// A regular expression for the names of the test cases to run. Default: all.
+    /// A regular expression that selects test cases by name. Default: all.
     pub filter: Option<String>,
-    /// Labels of this run, which files can select.
+    /// Labels of this run, which a `TestFile`'s selector matches.
     pub run_labels: BTreeMap<String, String>,
-    /// What `.Vars` is in templates.
+    /// Value of `.Vars` in templates.
     pub template_vars: Map<String, Value>,
-    /// The kubeconfig that commands get. Default: `kubeconfig` in the working directory.
+    /// The kubeconfig passed to commands. Default: `kubeconfig` in the working directory.
     pub kubeconfig: Option<PathBuf>,
-    /// The directory that commands of the suite run in. Default: the process's.
+    /// Working directory of the suite's commands. Default: the process's.
     pub working_directory: PathBuf,
 }
 
@@ -63,13 +63,13 @@ pub fn load_suite(path: &Path) -> Result<TestSuite, LoadError> {
 /// Runs the suites on the client's cluster.
 ///
 /// # Errors
-/// Fails if the run cannot begin: definitions or manifests cannot be installed, or a command of the suite fails. Test cases that
-/// fail are in the outcome.
+/// Fails if the run cannot start: definitions or manifests cannot be installed, or a command of the suite fails. Failed test
+/// cases are part of the outcome.
 pub async fn run(client: Client, options: &Options, observer: Arc<dyn Observer>) -> Result<Outcome, Error> {
     run_with(client, options, observer, None).await
 }
 
-/// Runs the suites with control over the operator, for steps that make it fail.
+/// Runs the suites with control over the operator and the clock, for steps that inject faults.
 ///
 /// # Errors
 /// As [`run`].
@@ -127,14 +127,14 @@ impl Harness<'_> {
         let working_directory = &self.options.working_directory;
         let kubeconfig =
             self.options.kubeconfig.clone().unwrap_or_else(|| working_directory.join("kubeconfig"));
-        let surroundings = Surroundings {
+        let command_environment = CommandEnvironment {
             namespace: "default".to_owned(),
             kubeconfig: kubeconfig.clone(),
             working_directory: working_directory.clone(),
             directory: working_directory.clone(),
         };
         let log = |line: &str| self.log(line);
-        let (started, ran) = surroundings.run_all(&suite.commands, suite.timeout, &log).await;
+        let (started, ran) = command_environment.run_all(&suite.commands, suite.timeout, &log).await;
         background.extend(started);
         ran.map_err(|error| Error::Command(error.message))?;
 
@@ -161,7 +161,7 @@ impl Harness<'_> {
         Ok(self.run_cases(chosen, &shared).await)
     }
 
-    /// The test cases of a directory: one for each directory in it.
+    /// Returns the test cases of a directory: one per subdirectory.
     fn cases(&self, directory: &Path) -> Result<Vec<Case>, Error> {
         let directory = std::path::absolute(directory).map_err(|error| LoadError::new(directory, &error))?;
         let is_directory =
@@ -195,7 +195,7 @@ impl Harness<'_> {
         while let Some(ended) = running.join_next().await {
             match ended {
                 Ok((index, outcome)) => suites[index].cases.push(outcome),
-                // The tasks are not cancelled: this is a panic, which goes on here.
+                // Tasks are never cancelled: this is a panic, which is resumed here.
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             }
         }
@@ -206,7 +206,7 @@ impl Harness<'_> {
         suites
     }
 
-    /// Applies the objects in the files below a directory; of definitions it waits until they are served.
+    /// Applies the objects in the files below a directory, and waits until definitions are served.
     async fn install(&self, directory: &Path, only_definitions: bool) -> Result<(), Error> {
         for path in load::walk(directory, &["yaml", "yml", "json"])? {
             for document in load::from_file(&path)? {

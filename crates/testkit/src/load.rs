@@ -1,4 +1,4 @@
-//! Objects in files: split into documents and decoded as the client libraries of Kubernetes do it.
+//! Loads objects from files: splits documents and decodes them as Kubernetes' client libraries do.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::actions::{self, ActionStep};
 use crate::error::LoadError;
 use crate::types::{GROUP, TestAssert, TestFile, TestStep, TestSuite};
 
-/// An object of a file, read further if it is one of kuttl's own kinds.
+/// An object of a file, also decoded into its type if it is one of kuttl's own kinds.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     pub(crate) value: Value,
@@ -23,7 +23,7 @@ pub(crate) enum Typed {
     Assert(Box<TestAssert>),
     Suite(Box<TestSuite>),
     Actions(Box<ActionStep>),
-    /// An object of the cluster, or one that is not known here.
+    /// A cluster object: any kind other than the ones above.
     Object,
 }
 
@@ -38,7 +38,7 @@ impl Document {
             (GROUP, "TestSuite") => Typed::Suite(read(&value)?),
             (actions::GROUP, "Step") => Typed::Actions(read(&value)?),
             (actions::GROUP, kind) => {
-                return Err(format!("{api_version} has no kind {kind}: it has Step"));
+                return Err(format!("unknown kind {kind} of {api_version}: expected Step"));
             }
             _ => Typed::Object,
         };
@@ -60,13 +60,13 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<Box<T>, String> {
     })
 }
 
-/// The objects of a file.
+/// Reads the objects of a file.
 pub(crate) fn from_file(path: &Path) -> Result<Vec<Document>, LoadError> {
     let text = std::fs::read(path).map_err(|error| LoadError::new(path, &error))?;
     from_bytes(path, &text)
 }
 
-/// The objects in a text, which came from the file.
+/// Decodes the objects in a file's content; the path is for errors.
 pub(crate) fn from_bytes(path: &Path, text: &[u8]) -> Result<Vec<Document>, LoadError> {
     let failed = |error: &dyn std::fmt::Display| LoadError::new(path, error);
     let mut documents = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn from_bytes(path: &Path, text: &[u8]) -> Result<Vec<Document>, Load
         let value = steersman_yaml::from_slice(&text)
             .map_err(|error| failed(&format_args!("document at line {line}: {error}")))?;
         match &value {
-            // A document of comments alone.
+            // A document of only comments.
             Value::Null => continue,
             Value::Object(_) if value["kind"].as_str().is_some_and(|kind| !kind.is_empty()) => {}
             _ => return Err(failed(&format_args!("document at line {line}: Object 'Kind' is missing"))),
@@ -86,7 +86,7 @@ pub(crate) fn from_bytes(path: &Path, text: &[u8]) -> Result<Vec<Document>, Load
     Ok(documents)
 }
 
-/// Splits at lines that begin with `---`; each document comes with the number of its first line.
+/// Splits at lines that begin with `---`, and returns each document with its first line's number.
 fn split(text: &[u8]) -> Result<Vec<(usize, Vec<u8>)>, String> {
     let mut documents = Vec::new();
     let mut current = Vec::new();
@@ -112,7 +112,7 @@ fn split(text: &[u8]) -> Result<Vec<(usize, Vec<u8>)>, String> {
     Ok(documents)
 }
 
-/// The objects of a file, or of the `*.yaml` files of a directory in the order of their names.
+/// Reads the objects of a file, or of a directory's `*.yaml` files in the order of their names.
 pub(crate) fn from_path(path: &Path) -> Result<Vec<Document>, LoadError> {
     let mut documents = Vec::new();
     for file in yaml_files(path)? {
@@ -130,7 +130,7 @@ fn yaml_files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(entries(path)?.into_iter().filter(is_yaml).collect())
 }
 
-/// What is in a directory, in the order of the names.
+/// Returns the entries of a directory, sorted by name.
 pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let read = std::fs::read_dir(directory).map_err(|error| LoadError::new(directory, &error))?;
     let mut paths = Vec::new();
@@ -141,7 +141,7 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(paths)
 }
 
-/// The files below a directory whose names end in one of these, in the order of their paths.
+/// Returns the files below a directory that have one of the extensions, sorted by path.
 pub(crate) fn walk(directory: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, LoadError> {
     let mut found = Vec::new();
     for path in entries(directory)? {

@@ -1,4 +1,4 @@
-//! Steps of a test case: the files with one number, loaded.
+//! Loads the steps of a test case: the files with the same number.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::subset::ListMatch;
 use crate::template::{self, Variables};
 use crate::types::{TestAssert, TestStep};
 
-/// The files of a test case that have one number.
+/// A step: the files of a test case with the same number.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) index: i64,
@@ -27,13 +27,13 @@ pub(crate) struct Step {
     pub(crate) expressions: Expressions,
     /// Actions of steps beyond kuttl's format, in the order of the files.
     pub(crate) actions: Vec<ActionStep>,
-    /// The kubeconfig of the cluster that the step works on, if it is not the run's.
+    /// The kubeconfig of the step's cluster, if it is not the run's.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Whether the kubeconfig is read when the step begins, and not before the first one.
+    /// Whether the kubeconfig is read when the step begins instead of before the first step.
     pub(crate) is_lazy: bool,
 }
 
-/// What loading needs to know of the run.
+/// The settings of the run that loading depends on.
 pub(crate) struct LoadContext<'a> {
     pub(crate) run_labels: &'a BTreeMap<String, String>,
     pub(crate) variables: &'a Variables,
@@ -41,7 +41,7 @@ pub(crate) struct LoadContext<'a> {
     pub(crate) log: &'a (dyn Fn(&str) + Sync),
 }
 
-/// Loads the steps of a test case, in the order of their numbers.
+/// Loads the steps of a test case, sorted by number.
 pub(crate) fn load_all(directory: &Path, context: &LoadContext<'_>) -> Result<Vec<Step>, LoadError> {
     let mut files: BTreeMap<i64, Vec<PathBuf>> = BTreeMap::new();
     for path in load::entries(directory)? {
@@ -65,7 +65,7 @@ pub(crate) fn load_all(directory: &Path, context: &LoadContext<'_>) -> Result<Ve
             }
         };
         let of_step = files.entry(index).or_default();
-        // A link to a directory is a file that cannot be read.
+        // A symbolic link to a directory is treated as a file, which then fails to load.
         if std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
             of_step.extend(load::entries(&path)?);
         } else {
@@ -84,7 +84,7 @@ pub(crate) fn load_all(directory: &Path, context: &LoadContext<'_>) -> Result<Ve
 }
 
 impl Step {
-    /// Its number and name, as kuttl writes them.
+    /// The step's number and name, as kuttl writes them.
     pub(crate) fn title(&self) -> String {
         format!("{}-{}", self.index, self.name)
     }
@@ -95,7 +95,7 @@ impl Step {
         if is_partial { ListMatch::Partial } else { ListMatch::Exact }
     }
 
-    /// Seconds that the step may take to become true.
+    /// Timeout of the step, in seconds.
     pub(crate) fn timeout(&self, of_suite: i64) -> i64 {
         self.assert.as_ref().map(|assert| assert.timeout).filter(|timeout| *timeout != 0).unwrap_or(of_suite)
     }
@@ -126,7 +126,7 @@ impl Step {
                 }
             }
         }
-        // Files build on each other: the TestStep of one is seen again with each further file.
+        // Files accumulate: the TestStep of an earlier file is seen again with each further file.
         let mut asserts = Vec::new();
         for document in std::mem::take(&mut self.asserts) {
             match document.typed {
@@ -180,7 +180,7 @@ impl Step {
         Ok(())
     }
 
-    /// Adds the objects of the files that the step names.
+    /// Adds the objects of the paths listed in the TestStep.
     fn load_paths(&mut self, directory: &Path) -> Result<(), LoadError> {
         let Some(step) = &self.step else { return Ok(()) };
         let load = |paths: &[String]| -> Result<Vec<Document>, LoadError> {
@@ -188,7 +188,7 @@ impl Step {
             for path in paths {
                 let path = expand(path);
                 if path.contains("://") {
-                    let why = "objects at URLs are not fetched: keep a copy beside the test";
+                    let why = "fetching objects from URLs is not supported: keep a copy beside the test";
                     return Err(LoadError::new(Path::new(&path), &why));
                 }
                 documents.extend(load::from_path(&directory.join(path))?);
@@ -206,7 +206,7 @@ fn expand(text: &str) -> String {
     shell::expand(text, &|name| std::env::var(name).ok())
 }
 
-/// The documents without `TestFile`; `None` if it says that the file takes no part in this run.
+/// Removes the `TestFile` from the documents; `None` if its selector excludes the file from this run.
 fn taking_part(
     path: &Path,
     documents: Vec<Document>,

@@ -1,6 +1,6 @@
-//! Suites in kuttl's format, on the embedded cluster: verdicts of every field of the format, reports, and when assertions react.
+//! Runs suites in kuttl's format on the embedded cluster: verdicts of every field, reports, and reaction times.
 //!
-//! `make oracle-kuttl` runs the suites of this directory by the real kuttl as well.
+//! `make oracle-kuttl` also runs the suites of this directory with the real kuttl.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn suites() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suites")
 }
 
-/// Options for suites below a directory, as the oracle gives them to both.
+/// Options for the suites below a directory, the same that the oracle gives to kuttl.
 fn options(directory: &Path) -> Options {
     let suite = TestSuite {
         test_dirs: vec![directory.display().to_string()],
@@ -63,7 +63,7 @@ async fn suites_that_pass() {
 #[tokio::test(flavor = "multi_thread")]
 async fn suites_that_fail() {
     let mut options = options(&suites().join("fail"));
-    // One test case leaves an object that cannot be deleted, and its namespace is waited for.
+    // One test case leaves an object that cannot be deleted, and cleanup waits for its namespace.
     options.suite.timeout = 5;
     let outcome = run(&options).await.unwrap();
     let passed: Vec<_> = outcome.cases().filter(|case| case.is_success()).map(|case| &case.name).collect();
@@ -116,7 +116,7 @@ async fn differences_come_with_conditions_and_events() {
     assert!(difference.events.iter().any(|event| event.contains("Pod/web")), "{difference:?}");
 }
 
-/// Creates what a step waits for when the step has begun to wait, and takes the time.
+/// Creates the object that a step waits for once the wait has begun, and records when.
 struct Trigger {
     client: kube::Client,
     created: Arc<Mutex<Option<Instant>>>,
@@ -273,7 +273,7 @@ async fn reports_are_those_of_kuttl() {
     assert!(text.contains("&lt;none&gt;") && !text.contains("<none>"), "{text}");
 }
 
-/// Takes note of what is done to the operator and the clock.
+/// Records the changes to the operator and the clock.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<String>>);
 
@@ -340,7 +340,7 @@ async fn actions_run_in_order_with_catch_and_finally() {
 
     let without = steersman_testkit::run(cluster.client(), &options, Arc::new(Silent)).await.unwrap();
     let good = without.cases().find(|case| case.name == "good").unwrap();
-    assert!(good.failed_step().unwrap().failures[0].message.contains("no control over the operator"));
+    assert!(good.failed_step().unwrap().failures[0].message.contains("controlling the operator"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// A place in a document, both numbers counted from 1.
+/// A position in a document; both numbers are counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The line.
@@ -15,11 +15,13 @@ impl fmt::Display for Position {
     }
 }
 
-/// An error on its way out of the reader: small, since nearly every step there may fail.
+/// An error inside the reader: boxed to keep results small, since nearly every step can fail.
 pub(crate) type Fault = Box<Error>;
 
-/// Why a document could not be read or written. The `Display` text is word for word what Go's packages say,
-/// line numbers included, which for some problems are one less than the line at fault; [`Error::position`] is exact.
+/// Why a document could not be read or written.
+///
+/// The `Display` text is that of Go's packages verbatim, including line numbers, which for some errors are one less
+/// than the line at fault; [`Error::position`] is exact.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -30,32 +32,32 @@ pub enum Error {
         problem: &'static str,
     },
 
-    /// The text breaks YAML's grammar.
+    /// The input violates YAML's grammar.
     #[error("yaml: {}{problem}", line_prefix(*.line))]
     Syntax {
         /// What is wrong.
         problem: String,
-        /// The line as Go's message counts it, absent where Go names none.
+        /// Line as counted in Go's message, `None` where Go reports none.
         line: Option<usize>,
-        /// Where it really is.
+        /// The actual position.
         position: Position,
     },
 
-    /// The text is YAML but has no value: an unknown anchor, a tag that does not fit, a collection as a key.
+    /// The YAML has no value: an unknown anchor, a tag that does not fit, a collection as a key.
     #[error("yaml: {problem}")]
     Decode {
         /// What is wrong.
         problem: String,
-        /// Where the node at fault begins.
+        /// Start of the node at fault.
         position: Option<Position>,
     },
 
-    /// Keys that occur twice in one mapping, which strict reading refuses.
+    /// Keys are repeated in one mapping, which strict reading rejects.
     #[error("yaml: unmarshal errors:\n  {}", problems.join("\n  "))]
     Duplicate {
         /// One line for each repeated key.
         problems: Vec<String>,
-        /// Where the first repeated key's value begins.
+        /// Start of the first repeated key's value.
         position: Option<Position>,
     },
 
@@ -63,23 +65,23 @@ pub enum Error {
     #[error("{0}")]
     NotJson(String),
 
-    /// The text would be longer than the caller allows.
-    #[error("the text is longer than {limit} bytes")]
+    /// The output would be longer than the caller allows.
+    #[error("output exceeds the limit of {limit} bytes")]
     TooLarge {
-        /// The most that is allowed.
+        /// Maximum size in bytes.
         limit: usize,
     },
 
-    /// The text is not JSON.
+    /// The input is not JSON.
     #[error("{problem}")]
     Json {
-        /// What Go's decoder says.
+        /// Message of Go's decoder.
         problem: String,
-        /// How many bytes were read when the problem showed.
+        /// Number of bytes read when the error was detected.
         offset: usize,
     },
 
-    /// The value does not fit the type asked for.
+    /// The value does not match the requested type.
     #[error("{0}")]
     Type(String),
 
@@ -87,13 +89,13 @@ pub enum Error {
     #[error("error converting YAML to JSON: {0}")]
     Convert(#[source] Box<Error>),
 
-    /// The JSON form of the document does not fit the type asked for.
+    /// The JSON form of the document does not match the requested type.
     #[error("error unmarshaling JSON: while decoding JSON: {0}")]
     Unmarshal(#[source] Box<Error>),
 }
 
 impl Error {
-    /// Where in the document the problem is, when that is known.
+    /// Returns the position of the error in the document, if known.
     pub fn position(&self) -> Option<Position> {
         match self {
             Error::Syntax { position, .. } => Some(*position),

@@ -15,7 +15,7 @@ from ansible.plugins.callback import CallbackBase
 
 from steersman_ansible import events
 
-# A message goes into a condition, whose limit is 32768 characters.
+# Becomes a condition's message, which is limited to 32768 characters.
 LONGEST_MESSAGE = 8192
 
 
@@ -28,7 +28,7 @@ class CallbackModule(CallbackBase):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
     CALLBACK_NAME = "steersman_events"
-    # Enabled by the run itself, which adds one to the manager of each play: not by being found in a directory.
+    # Not discovered in a directory: the run itself adds an instance to the task queue manager of each play.
     CALLBACK_NEEDS_ENABLED = True
 
     def v2_playbook_on_task_start(self, task, is_conditional):
@@ -84,7 +84,7 @@ class CallbackModule(CallbackBase):
         else:
             if answer.get("msg"):
                 fields["message"] = shortened(answer["msg"])
-            # What the operator's own modules ask of the operator.
+            # Requests of the operator's own modules to the operator.
             if action.startswith("operator_sdk.util.") and "operator" in answer:
                 fields["operator"] = answer["operator"]
             if "diff" in answer and answer["diff"]:

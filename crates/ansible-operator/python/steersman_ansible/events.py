@@ -21,7 +21,7 @@ class Channel:
         self._owner = os.getpid()
 
     def send(self, **fields: object) -> None:
-        # Ansible's workers are forks of this process, and tell the parent what happens.
+        # Ansible's workers are forks of this process; the parent reports for them.
         if os.getpid() != self._owner:
             return
         line = json.dumps(fields, default=str).encode() + b"\n"
@@ -58,7 +58,7 @@ def install(channel: Channel) -> None:
             return
         load(self)
         callback = callback_loader.get("steersman_events")
-        # Since ansible-core 2.19 the manager calls only the methods that a callback is known to have.
+        # Since ansible-core 2.19, the manager only calls methods that the callback has registered.
         if hasattr(callback, "_init_callback_methods"):
             callback._init_callback_methods()
         callback.set_options()

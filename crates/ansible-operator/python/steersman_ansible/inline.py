@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from steersman_ansible import modules
 
-#: Actions that change nothing in their process. Facts are gathered by too much code to say so of it.
+#: Actions without side effects on their process. Gathering facts runs too much code to be sure of that.
 ACTIONS = frozenset(
     {
         *(name for name in modules.MODULES if name != "ansible.builtin.setup"),

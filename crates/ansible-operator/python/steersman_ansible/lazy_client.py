@@ -26,7 +26,7 @@ class Loader(importlib.machinery.SourceFileLoader):
             found = IMPORT.fullmatch(line.strip())
             if found:
                 classes[found[2]] = found[1]
-            # Lines keep their numbers.
+            # An empty line, to preserve line numbers.
             lines.append("" if found else line)
 
         def load(name: str):
@@ -45,7 +45,7 @@ class Finder(importlib.abc.MetaPathFinder):
         if name not in PACKAGES:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        # Something else than a file with source is imported as it is.
+        # Only source files are loaded lazily.
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
             return None
         spec.loader = Loader(spec.loader.name, spec.loader.path)

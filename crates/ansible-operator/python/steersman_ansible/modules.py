@@ -15,7 +15,7 @@ import os
 import sys
 import traceback
 
-# Modules that keep nothing in the process that would matter to the next item of a loop, or to the next task.
+# Modules that leave no state in the process that would affect the next item of a loop, or the next task.
 MODULES = (
     "ansible.builtin.setup",
     *(
@@ -61,7 +61,7 @@ def _resolved(action, module_name: str | None) -> str | None:
     context = module_loader.find_plugin_with_context(name, collection_list=action._task.collections)
     if not context.resolved or context.resolved_fqcn not in MODULES:
         return None
-    # A project may have a module of the same name beside its playbook, or another version of the collection.
+    # A project may have a module of the same name next to its playbook, or a different version of the collection.
     module = sys.modules.get(python_name(context.resolved_fqcn))
     imported = getattr(module, "__file__", None)
     found = context.plugin_resolved_path
@@ -137,7 +137,7 @@ def _call(name: str, arguments: dict) -> dict:
     from ansible.module_utils import basic
     from ansible.module_utils.common import warnings
 
-    # Of modules that ran before in this process.
+    # Left by modules that ran in this process before.
     for told in (warnings._global_warnings, warnings._global_deprecations):
         told.clear()
     basic._ANSIBLE_ARGS = _encoded(arguments)

@@ -13,7 +13,7 @@ import socket
 import sys
 import warnings
 
-#: How often a play looks for results of its tasks, in seconds.
+#: The interval at which a play polls for results of its tasks, in seconds.
 POLL_INTERVAL = 0.004
 
 
@@ -35,7 +35,7 @@ def run(request_path: str, warm: bool) -> int:
         code = _playbook(request, warm, channel)
     except KeyboardInterrupt:
         code = 99
-    except BaseException as error:  # what ends a run must be told, whatever it is
+    except BaseException as error:  # whatever ends a run has to be reported
         channel.send(event="error", message=f"{type(error).__name__}: {error}")
     finally:
         for stream in (sys.stdout, sys.stderr):
@@ -68,10 +68,10 @@ def _playbook(request: dict, warm: bool, channel) -> int:
 
     from steersman_ansible import events
 
-    # Made when Ansible is imported, which a warm process does once for all its runs.
+    # Created when Ansible is imported, which a warm process does once for all of its runs.
     if warm:
         constants.DEFAULT_LOCAL_TMP = request["temporary"]
-        # A task takes tens of milliseconds here, and looking for its end every millisecond a good part of that.
+        # A task takes tens of milliseconds here; polling for its end every millisecond would take a good part of that.
         constants.DEFAULT_INTERNAL_POLL_INTERVAL = max(constants.DEFAULT_INTERNAL_POLL_INTERVAL, POLL_INTERVAL)
     else:
         prefer_own_collections()
@@ -84,7 +84,7 @@ def _playbook(request: dict, warm: bool, channel) -> int:
         channel.send(event="error", message=str(error))
         return int(getattr(error, "_exit_code", 1))
     except SystemExit as exit_request:
-        # Of the parser of arguments.
+        # Raised by the argument parser.
         code = exit_request.code
         if code:
             channel.send(event="error", message="ansible-playbook did not take its arguments: see the output")

@@ -23,14 +23,14 @@ import tempfile
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-#: The variable by which programs that a run starts are known.
+#: The environment variable that identifies the programs started by a run.
 RUN = "STEERSMAN_ANSIBLE_RUN"
 
 
 def serve() -> int:
     answers = os.dup(1)
     os.set_inheritable(answers, False)
-    # Nothing that is printed while Ansible is imported may get between the answers.
+    # Output printed while Ansible is imported must not be mixed with the answers.
     os.dup2(2, 1)
     found = _import_ansible()
     return Server(answers).loop(found)
@@ -46,7 +46,7 @@ def prepare(path: str) -> int:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()
-    # Servers that are over leave no zombies.
+    # Reaps servers that have exited.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     print(json.dumps({"ready": True}), flush=True)
@@ -73,11 +73,11 @@ def _import_ansible() -> dict[str, bool]:
     """Imports Ansible, to be forked, and tells what is there beside it."""
     from steersman_ansible import libraries, warm
 
-    # What is imported stays, so that looking for garbage meanwhile is in vain.
+    # Imported objects stay alive, so collecting garbage meanwhile would be in vain.
     gc.disable()
     warm.prepare()
     found = libraries.found()
-    # Objects that live on are not looked at by the children's collector, which would copy their pages.
+    # Excludes permanent objects from the children's garbage collector, which would copy their pages.
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -99,7 +99,7 @@ def _serve_operator(connection: socket.socket, operator: int, parent: int, found
         die_with_parent()
         if os.getppid() != parent:
             return
-        # Whoever kills the operator with its group means this process, too.
+        # Joins the operator's process group, so that killing the group kills this process, too.
         try:
             os.setpgid(0, os.getpgid(operator))
         except OSError:
@@ -114,7 +114,7 @@ def _serve_operator(connection: socket.socket, operator: int, parent: int, found
         os.environ.clear()
         os.environ.update(begin["environment"])
         os.chdir(begin["directory"])
-        # It was looked for with another environment.
+        # Was determined from the previous environment.
         tempfile.tempdir = None
         os.dup2(connection.fileno(), 0)
         os.dup2(2, 1)
@@ -134,7 +134,7 @@ def die_with_parent() -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    # Linux has it; elsewhere a process that is killed may leave others behind until they are done.
+    # Only on Linux; elsewhere a killed process may leave others behind until they exit.
     if _libc is not None and hasattr(_libc, "prctl"):
         _libc.prctl(option, value, 0, 0, 0)
 
@@ -146,7 +146,7 @@ def _load_libc() -> ctypes.CDLL | None:
         return None
 
 
-# Loaded once: a fork that has to ask for it first would not be bound to its parent for that long.
+# Loaded once: a fork that had to load it first would survive its parent's death during that time.
 _libc = _load_libc()
 
 
@@ -160,7 +160,7 @@ class Server:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        # The operator decides when the server ends.
+        # The operator decides when the server exits.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
 
@@ -219,7 +219,7 @@ class Server:
 
             code = play.run(request, warm=True)
         finally:
-            # What was registered to run at exit is the server's.
+            # Skips exit handlers, which belong to the server.
             os._exit(code & 0xFF)
 
     def _kill(self, run: int) -> None:
@@ -237,9 +237,9 @@ class Server:
                 return
             run = self._runs.pop(pid, None)
             if run is not None:
-                # The group of a leader that is gone keeps its number while it has members.
+                # A process group keeps its ID after its leader has exited, as long as it has members.
                 _kill_group(pid)
-            # Also when a worker of a run that was killed is reaped: what it had started has become a child only now.
+            # Also after a worker of a killed run is reaped: its children are reparented to this process only now.
             self._kill_orphans()
             if run is not None:
                 self._answer(run=run, exited=os.waitstatus_to_exitcode(status))
@@ -276,7 +276,7 @@ def _parents() -> dict[int, int]:
     for name in names:
         try:
             with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                # The name of the program, in parentheses, may contain anything.
+                # The program's name, in parentheses, may contain anything.
                 parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             pass

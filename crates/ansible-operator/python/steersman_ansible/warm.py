@@ -39,7 +39,7 @@ def prepare() -> None:
     for name in PLUGINS:
         _import(name)
     loader.callback_loader.add_directory(events.CALLBACKS)
-    # With their documentation, which Ansible reads for the options of a plugin when it first loads it.
+    # Including their documentation, which Ansible reads for a plugin's options when it first loads it.
     for plugins in (
         loader.fragment_loader,
         loader.become_loader,
@@ -54,7 +54,7 @@ def prepare() -> None:
     ):
         try:
             list(plugins.all(class_only=True))
-        except Exception:  # a plugin of the user's that does not load is reported by the play that needs it
+        except Exception:  # a broken plugin of the user is reported by the play that needs it
             pass
     _load_vars_plugins()
     for name in modules.MODULES:
@@ -72,7 +72,7 @@ def _load_vars_plugins() -> None:
 
     try:
         plugins._prime_vars_loader()
-    except Exception:  # one of the user's that does not load, or another version of Ansible
+    except Exception:  # a broken plugin of the user, or a different version of Ansible
         pass
 
 
@@ -94,5 +94,5 @@ def _bind_workers() -> None:
 def _import(name: str) -> None:
     try:
         importlib.import_module(name)
-    except Exception:  # an optional collection, or another version of Ansible: the play imports what it needs
+    except Exception:  # an optional collection, or a different version of Ansible: the play imports what it needs
         pass

@@ -24,7 +24,7 @@ def python(*arguments: str, path: str = "", collections: str = "/nowhere") -> st
 class LibrariesTest(unittest.TestCase):
     def test_a_collection_is_found_where_ansible_looks(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
-            # In the environment of these tests it is installed beside Ansible, which Python finds without being told.
+            # In the environment of these tests it is installed next to Ansible, where Python finds it anyway.
             find = "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p] + ['']; "
             find += "import types; constants = types.ModuleType('ansible.constants'); constants.COLLECTIONS_PATHS = [%r]; "
             find += "package = types.ModuleType('ansible'); package.constants = constants; "
@@ -45,7 +45,7 @@ class LibrariesTest(unittest.TestCase):
         self.assertTrue(alone["kubernetes-core"])
 
     def test_a_check_imports_neither_ansibles_settings_nor_the_client(self) -> None:
-        # An operator waits for it at every start.
+        # Every operator waits for it at startup.
         check = "import sys; from steersman_ansible import __main__ as main; main.main(['check']); "
         check += "print(sorted({'ansible.constants', 'kubernetes', 'yaml'} & set(sys.modules)))"
         told, imported = python("-c", check).splitlines()

@@ -1,7 +1,8 @@
-//! The way of a run to the cluster: requests with the run's token are completed and passed on under the operator's role.
+//! The proxy between runs and the cluster. Completes requests that have a run's token, and forwards them as the operator.
 //!
-//! One server for the whole operator listens on the loopback interface, on a port that the system chooses. A run's token is
-//! random, in a file that only the operator's user can read, and void when the run is over; there is no other way in.
+//! A single server for the whole operator listens on the loopback interface, on a port chosen by the system. A run's token is
+//! random, stored in a file that only the operator's user can read, and revoked when the run ends; requests without a token are
+//! rejected.
 
 mod owner;
 mod recent;
@@ -36,51 +37,51 @@ use crate::resources::{Found, Resources};
 use crate::runs::Dependent;
 use crate::watches::GroupVersionKind;
 
-/// Limit on bodies that are read as a whole: several times what etcd takes.
+/// The maximum size of a buffered body: several times etcd's limit.
 const LARGEST_BODY: usize = 32 << 20;
-/// Subresources that do something outside of the store, which no dry run can hold back.
+/// Subresources with effects outside of the store, which a dry run cannot prevent.
 const ACTING_SUBRESOURCES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
 
-/// Prefix of the annotations in which Kubernetes' Deployment controller keeps its books.
+/// Prefix of the annotations in which the Deployment controller keeps its state.
 const BOOKKEEPING: &str = "deployment.kubernetes.io/";
 
-/// Says that a read was answered without asking the cluster; operator-sdk's name.
+/// Header that marks a read served from the cache; operator-sdk's name.
 const CACHE: HeaderName = HeaderName::from_static("x-cache");
 
-/// How the requests of a run are dealt with.
+/// The settings for the requests of a run.
 pub(crate) struct RunScope {
     pub(crate) context: Context,
     pub(crate) owner: Owner,
-    /// Whether created objects are marked with their owner.
+    /// Whether created objects get an owner reference or annotation.
     pub(crate) inject_owner: bool,
     /// Whether the kinds of created objects are watched.
     pub(crate) watch_dependents: bool,
-    /// Whether cluster-scoped ones are, too.
+    /// Whether cluster-scoped kinds are watched, too.
     pub(crate) watch_cluster_scoped: bool,
     /// Kinds that are not watched.
     pub(crate) blacklist: Vec<GroupVersionKind>,
-    /// Whether writes change nothing.
+    /// Whether writes are dry runs.
     pub(crate) dry_run: bool,
     pub(crate) resources: Resources,
     pub(crate) redactor: Redactor,
-    /// Kinds that the controller watches, for all of its runs.
+    /// Kinds that the controller watches, shared by all of its runs.
     pub(crate) watched: Arc<Mutex<HashSet<Kind>>>,
-    /// Answers that all runs of the controller got.
+    /// Recent responses, shared by all runs of the controller.
     pub(crate) recent: Arc<Recent>,
-    /// Objects of watched kinds that the run wrote, if they are its own (true), or deleted.
+    /// Objects of watched kinds that the run wrote: true if it owns them, false if it deleted them.
     pub(crate) touched: Mutex<HashMap<Dependent, bool>>,
 }
 
 type Runs = Arc<Mutex<HashMap<String, Arc<RunScope>>>>;
 
-/// The server.
+/// The proxy server.
 pub(crate) struct Proxy {
     address: SocketAddr,
     runs: Runs,
     server: JoinHandle<()>,
 }
 
-/// The access of one run, which ends when this is dropped.
+/// A run's access to the proxy, revoked on drop.
 pub(crate) struct Access {
     token: String,
     address: SocketAddr,
@@ -88,7 +89,7 @@ pub(crate) struct Access {
 }
 
 impl Proxy {
-    /// Opens a port on the loopback interface.
+    /// Listens on a port of the loopback interface.
     pub(crate) async fn start() -> Result<Self> {
         let failed = |source| Error::io("the proxy cannot listen on 127.0.0.1", source);
         let socket = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
@@ -102,7 +103,7 @@ impl Proxy {
         Ok(Self { address, runs, server })
     }
 
-    /// Gives a run access.
+    /// Grants access to a run.
     pub(crate) fn open(&self, scope: Arc<RunScope>) -> std::io::Result<Access> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -119,7 +120,7 @@ impl Drop for Proxy {
 }
 
 impl Access {
-    /// The kubeconfig of the run.
+    /// Returns the run's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> Value {
         json!({
             "apiVersion": "v1",
@@ -144,7 +145,11 @@ async fn answer(runs: Runs, request: Request<RequestBody>) -> Response<Body> {
     let scope =
         token.and_then(|token| runs.lock().unwrap_or_else(PoisonError::into_inner).get(token).cloned());
     let Some(scope) = scope else {
-        return refusal(StatusCode::UNAUTHORIZED, "Unauthorized", "this port is for the operator's own runs");
+        return refusal(
+            StatusCode::UNAUTHORIZED,
+            "Unauthorized",
+            "only the operator's own runs may use this proxy",
+        );
     };
     match scope.handle(request).await {
         Ok(response) => response,
@@ -153,7 +158,7 @@ async fn answer(runs: Runs, request: Request<RequestBody>) -> Response<Body> {
     }
 }
 
-/// Why a request gets no answer of the cluster.
+/// Errors that prevent a request from being forwarded.
 enum ProxyError {
     Refused(String),
     Failed(String),
@@ -197,7 +202,7 @@ impl RunScope {
             if let Some(acting) = target.as_ref().and_then(|target| target.subresource.as_deref())
                 && ACTING_SUBRESOURCES.contains(&acting.split('/').next().unwrap_or_default())
             {
-                return Err(ProxyError::Refused(format!("{acting} cannot be tried without doing it")));
+                return Err(ProxyError::Refused(format!("{acting} does not support dry run")));
             }
             if is_write {
                 parts.uri = with_dry_run(&parts.uri)?;
@@ -248,7 +253,7 @@ impl RunScope {
         self.resources.by_plural(&client, &target.api_version, &target.resource).await.ok().flatten()
     }
 
-    /// Answers a read, without asking the cluster if the object is of a watched kind and did not change since it was last asked.
+    /// Serves a read. Uses the cache if the object is of a watched kind and unchanged, else the cluster.
     async fn get(
         &self,
         parts: http::request::Parts,
@@ -291,7 +296,8 @@ impl RunScope {
         self.learn_secrets(target, response).await
     }
 
-    /// The object that a request reads, if it can be one that a run made and is wanted as it is.
+    /// Returns the object that a request reads, if it may be cached. A run must be able to create it, and the request is for its
+    /// default representation.
     async fn dependent(&self, parts: &http::request::Parts, target: &Target) -> Option<(Kind, Key)> {
         let name = target.name.as_deref()?;
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
@@ -303,7 +309,7 @@ impl RunScope {
             return None;
         }
         let found = self.found(target).await.filter(|found| found.watchable)?;
-        // Writes of the controller's own kind are not told to the caches, which may be behind them.
+        // Writes to the controller's own kind are not passed to the caches, which may therefore be behind.
         (found.kind != self.owner.kind).then(|| (found.kind, Key::new(target.namespace.as_deref(), name)))
     }
 
@@ -311,7 +317,7 @@ impl RunScope {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).contains(kind)
     }
 
-    /// Passes on a connection that changes its protocol, such as that of `exec`.
+    /// Forwards a connection that upgrades its protocol, such as `exec`.
     async fn tunnel(&self, parts: http::request::Parts) -> std::result::Result<Response<Body>, ProxyError> {
         let mut response = self.context.client().send(Request::from_parts(parts, Body::empty())).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -323,7 +329,7 @@ impl RunScope {
         Ok(response)
     }
 
-    /// Sends a request on under the operator's own role.
+    /// Forwards a request with the operator's credentials.
     async fn pass(
         &self,
         parts: http::request::Parts,
@@ -333,7 +339,7 @@ impl RunScope {
         Ok(without_hop_headers(self.context.client().send(request).await?))
     }
 
-    /// The body of a write, with the owner's mark where a new object gets it, and where it would be lost.
+    /// Returns the body of a write. Adds the owner where a new object needs it, and where an update would lose it.
     async fn completed(
         &self,
         parts: &http::request::Parts,
@@ -351,7 +357,7 @@ impl RunScope {
         let Ok(mut object) = steersman_yaml::from_slice(&body) else { return body };
         let namespace = target.namespace.as_deref().filter(|_| found.kind.namespaced());
         if !creates {
-            // Only what the run makes is its own: what was there without the mark stays without.
+            // Only objects that the run creates are owned: an existing object without the mark stays without it.
             let live = self.live(target, found).await;
             let is_ours = match &live {
                 Some(live) => self.owner.is_on(live),
@@ -377,7 +383,7 @@ impl RunScope {
         serde_json::to_value(live).ok()
     }
 
-    /// Watches the kind of an object that a run of an earlier process made: after a restart nothing may be left to create.
+    /// Watches the kind of an object created by an earlier process. After a restart, a run may find nothing left to create.
     async fn watch_made_before(&self, kind: &Kind, content: &Bytes) {
         if self.inject_owner && serde_json::from_slice(content).is_ok_and(|object| self.owner.is_on(&object))
         {
@@ -385,7 +391,8 @@ impl RunScope {
         }
     }
 
-    /// Watches the kind of an object that the run creates, before it does, so that its own write is known as such.
+    /// Watches the kind of an object that the run is about to create. Called before the write, so that it is recognized as an
+    /// own write.
     async fn watch(&self, kind: &Kind) {
         let resource = kind.resource();
         let listed = self.blacklist.iter().any(|one| {
@@ -402,15 +409,15 @@ impl RunScope {
         let watch = Watch::mapped_kind(kind.clone(), "ansible-dependents", move |snapshot| {
             owners(&owner_kind, snapshot)
         });
-        // Without the right to list and watch the kind, the run still goes on.
+        // Without permission to list and watch the kind, the run still continues.
         if let Err(error) = self.context.watch(watch.when(is_drift).optional()).await {
-            tracing::warn!(%kind, %error, "dependents cannot be watched");
+            tracing::warn!(%kind, %error, "cannot watch dependents");
         }
     }
 
-    /// Tells the caches of the run's own write.
+    /// Updates the caches with the run's own write.
     fn observe(&self, method: &Method, target: &Target, kind: &Kind, content: &Bytes) {
-        // A change of an object of the controller's own kind is to bring a run.
+        // A change of the controller's own kind has to trigger a run.
         if *kind == self.owner.kind {
             return;
         }
@@ -429,7 +436,7 @@ impl RunScope {
         }
         let Ok(object) = serde_json::from_slice::<DynamicObject>(content) else { return };
         if let Err(error) = self.context.observe_dynamic(kind, &object) {
-            tracing::debug!(%kind, %error, "an answer was not understood");
+            tracing::debug!(%kind, %error, "cannot parse a response");
         }
         if is_watched && let Some(name) = &object.metadata.name {
             let key = Key::new(target.namespace.as_deref(), name);
@@ -444,7 +451,7 @@ impl RunScope {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner).insert((kind.clone(), key), is_there);
     }
 
-    /// What the run wrote and deleted.
+    /// Returns the objects that the run wrote and deleted.
     pub(crate) fn take_touched(&self) -> HashMap<Dependent, bool> {
         std::mem::take(&mut self.touched.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -455,7 +462,7 @@ impl RunScope {
         response: Response<Body>,
     ) -> std::result::Result<Response<Body>, ProxyError> {
         let is_secret = target.resource == "secrets" && target.api_version == "v1";
-        // A watch is passed on as it comes.
+        // A watch is streamed unread.
         let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|value| value == "application/json");
         if !is_secret || !is_json || !response.status().is_success() {
             return Ok(response);
@@ -468,7 +475,7 @@ impl RunScope {
     }
 }
 
-/// Whether a change of a dependent is worth a run: anything but its status and its bookkeeping.
+/// Whether a change of a dependent triggers a run: anything except status and bookkeeping.
 fn is_drift(old: &Snapshot, new: &Snapshot) -> bool {
     if !predicate::spec_changed(old, new) {
         return false;
@@ -492,7 +499,7 @@ fn is_drift(old: &Snapshot, new: &Snapshot) -> bool {
     }
 }
 
-/// Whether anything changed of a kind that counts generations but its status and the Deployment controller's bookkeeping.
+/// Whether an object changed in more than status and bookkeeping, for a kind with generations.
 fn is_edited(before: &Meta<'_>, now: &Meta<'_>) -> bool {
     fn annotations<'a>(meta: &'a Meta<'a>) -> impl Iterator<Item = (&'a str, &'a str)> {
         let all = meta.annotations.iter().map(|(name, value)| (&**name, &**value));
@@ -514,7 +521,7 @@ fn without_hop_headers(mut response: Response<Body>) -> Response<Body> {
 async fn read(body: RequestBody) -> std::result::Result<Bytes, ProxyError> {
     match Limited::new(body, LARGEST_BODY).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) => Err(ProxyError::Refused(format!("the request's body cannot be read: {error}"))),
+        Err(error) => Err(ProxyError::Refused(format!("failed to read request body: {error}"))),
     }
 }
 
@@ -522,7 +529,7 @@ async fn whole(response: Response<Body>) -> std::result::Result<(http::response:
     let (head, body) = response.into_parts();
     match Limited::new(body, LARGEST_BODY).collect().await {
         Ok(body) => Ok((head, body.to_bytes())),
-        Err(error) => Err(ProxyError::Failed(format!("the answer cannot be read: {error}"))),
+        Err(error) => Err(ProxyError::Failed(format!("failed to read the response: {error}"))),
     }
 }
 

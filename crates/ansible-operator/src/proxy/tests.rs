@@ -17,7 +17,7 @@ fn every_write_of_a_dry_run_says_so() {
     assert_eq!(tried("/api/v1/pods?a=b&dryRun="), "/api/v1/pods?a=b&dryRun=All");
 }
 
-/// A cluster with an operator whose reconciles hand out their contexts.
+/// A cluster with an operator that hands out the contexts of its reconciles.
 struct Lab {
     env: TestEnv,
     contexts: mpsc::UnboundedReceiver<(Context, String)>,
@@ -50,7 +50,7 @@ impl Lab {
         }
     }
 
-    /// The next reconcile of the object.
+    /// Waits for the next reconcile of the object.
     async fn context(&mut self) -> (Context, String) {
         tokio::time::timeout(Duration::from_secs(30), self.contexts.recv()).await.unwrap().unwrap()
     }
@@ -73,7 +73,7 @@ impl Lab {
     }
 }
 
-/// A client as a run has it.
+/// Builds a client as a run does.
 async fn client(kubeconfig: Value) -> Client {
     let kubeconfig = serde_json::from_value(kubeconfig).unwrap();
     let options = kube::config::KubeConfigOptions::default();
@@ -117,7 +117,8 @@ async fn what_a_run_creates_is_owned_and_its_drift_brings_a_run() {
     // A run reads its own writes.
     let read = maps.get("created").await.unwrap();
     assert_eq!(read.metadata.resource_version, replaced.metadata.resource_version);
-    // A watch may bring an own write before its answer is known, and a run with it. That is over before the drift.
+    // A watch may deliver an own write before its response arrives, and trigger a reconcile. Let that finish
+    // before the drift.
     lab.env.quiet().await;
     while lab.contexts.try_recv().is_ok() {}
     let patch = Patch::Merge(json!({ "data": { "a": "drift" } }));
@@ -152,7 +153,7 @@ async fn drift_of_what_an_earlier_process_made_brings_a_run() {
     others.delete("made", &Default::default()).await.unwrap();
     lab.context().await;
 
-    // A run that does not read before it writes.
+    // A run that writes without reading first.
     lab.watched.lock().unwrap().clear();
     let mut made = json!(map("patched", json!({})));
     scope.owner.mark(&mut made, Some("default"));
@@ -236,7 +237,7 @@ async fn reads_of_what_did_not_change_are_answered_from_here() {
     let patch = Patch::Merge(json!({ "data": { "a": "2" } }));
     maps.patch("mine", &PatchParams::default(), &patch).await.unwrap();
     assert_eq!(read(path).await.0["data"]["a"], "2", "a run reads its own writes");
-    // What others write is seen as soon as the watch brings it, and is read from the cluster once.
+    // Writes of others are visible once the watch delivers them, and cause a single read from the cluster.
     let patch = Patch::Merge(json!({ "data": { "a": "3" } }));
     others.patch("mine", &PatchParams::default(), &patch).await.unwrap();
     lab.env.quiet().await;
@@ -253,7 +254,7 @@ async fn reads_of_what_did_not_change_are_answered_from_here() {
 async fn connections_that_change_their_protocol_are_passed_on() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    // A client over the network: the one in the process has no connections.
+    // A client over the network: the in-process client has no connections.
     let cluster = Cluster::builder().listen(([127, 0, 0, 1], 0).into()).start().await.unwrap();
     let kubeconfig = tempfile::NamedTempFile::new().unwrap();
     cluster.write_kubeconfig(kubeconfig.path()).unwrap();
@@ -278,16 +279,16 @@ async fn connections_that_change_their_protocol_are_passed_on() {
         }
         text
     };
-    // A watch by WebSocket, as exec has it.
+    // A watch over WebSocket, the protocol of exec.
     let watch = "/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3Ddefault";
     let text = answer(asks(watch, &access.token), "\"ADDED\"").await;
     assert!(text.starts_with("HTTP/1.1 101 "), "{text}");
     assert!(text.contains("\"name\":\"default\""), "{text}");
     let text = answer(asks(watch, "forged"), "own runs").await;
     assert!(text.starts_with("HTTP/1.1 401 "), "{text}");
-    // Nothing is done in a trial.
+    // Nothing is executed in a dry run.
     let trial = lab.proxy.open(lab.scope(&first, true)).unwrap();
     let exec = asks("/api/v1/namespaces/default/pods/x/exec?command=true", &trial.token);
-    let text = answer(exec, "without doing it").await;
+    let text = answer(exec, "does not support dry run").await;
     assert!(text.starts_with("HTTP/1.1 403 "), "{text}");
 }

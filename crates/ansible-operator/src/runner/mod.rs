@@ -1,4 +1,4 @@
-//! Runs of playbooks: warm in children of a fork server, or cold in processes of their own.
+//! Runs playbooks: warm, in forks of a server process, or cold, in separate processes.
 
 mod package;
 mod prepared;
@@ -31,47 +31,48 @@ use crate::error::Result;
 use crate::outcome::{Event, Outcome};
 use crate::watches::Content;
 
-/// How many runs a fork server starts before a new one takes its place.
+/// The number of runs after which a fork server is replaced.
 const RUNS_PER_SERVER: u64 = 2000;
-/// How much of what a run prints is kept.
+/// The size of the output tail that is kept per run.
 const OUTPUT_TAIL: usize = 64 << 10;
-/// Limit on what a run tells, in bytes: a loop without end is no reason to go on reading.
+/// The maximum size of a run's event stream in bytes, in case of an endless loop.
 const LONGEST_REPORT: u64 = 256 << 20;
-/// How long the last events of a run that is over are waited for.
+/// How long to wait for the last events of a run that has ended.
 const DRAIN: Duration = Duration::from_secs(2);
-/// The inventory of operator-sdk's runs.
+/// operator-sdk's inventory.
 const INVENTORY: &str =
     "localhost ansible_connection=local ansible_python_interpreter=\"{{ansible_playbook_python}}\"\n";
 
 /// How plays are run, from the program's flags.
 #[derive(Clone, Debug, Default)]
 pub struct RunnerOptions {
-    /// The Python to use. By default that of `VIRTUAL_ENV`, of `ansible-playbook` or of `PATH`.
+    /// The Python interpreter. By default that of `VIRTUAL_ENV`, of `ansible-playbook` or of `PATH`.
     pub python: Option<PathBuf>,
     /// Runs each play in a process of its own. False by default.
     pub cold: bool,
-    /// Where roles are looked for. What Ansible's configuration says by default.
+    /// Search path for roles. By default as in Ansible's configuration.
     pub roles_path: Vec<PathBuf>,
-    /// Where collections are looked for. What Ansible's configuration says by default.
+    /// Search path for collections. By default as in Ansible's configuration.
     pub collections_path: Vec<PathBuf>,
-    /// Further arguments of ansible-playbook. None by default.
+    /// Additional arguments of ansible-playbook. None by default.
     pub arguments: Vec<String>,
-    /// An inventory in place of the generated one: a file or a directory. None by default.
+    /// Overrides the generated inventory with a file or a directory. None by default.
     pub inventory: Option<PathBuf>,
-    /// After how long a run is ended. No limit by default.
+    /// Timeout of a run. No limit by default.
     pub timeout: Option<Duration>,
-    /// The [`PreparedPython::socket`] that the fork server comes from, in place of `python`. None by default: a new Python imports Ansible.
+    /// The [`PreparedPython::socket`] that provides the fork server, instead of `python`. None by default: a new Python process
+    /// imports Ansible.
     pub prepared: Option<PathBuf>,
 }
 
-/// What is to be run.
+/// A play to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Play {
     pub(crate) content: Content,
     pub(crate) variables: Map<String, Value>,
     pub(crate) kubeconfig: Value,
     pub(crate) verbosity: u8,
-    /// With `--check --diff`.
+    /// Whether to run with `--check --diff`.
     pub(crate) check: bool,
 }
 
@@ -84,12 +85,12 @@ struct Inner {
     python: Python,
     options: RunnerOptions,
     warm: bool,
-    /// Files and directories that a fork server has to be started again for when they change.
+    /// Files and directories with imported code: the fork server is restarted when they change.
     sources: Vec<PathBuf>,
     server: Mutex<Option<Arc<Server>>>,
-    /// What is odd about the setup, told with the first run: logs are not set up before.
+    /// Warnings about the setup, reported with the first run, as logging is not set up earlier.
     warnings: Vec<String>,
-    /// What the first fork server lacked.
+    /// Warnings about libraries that the first fork server lacks.
     lacking: OnceLock<Vec<String>>,
     announced: Once,
     next: AtomicU64,
@@ -101,10 +102,10 @@ enum Process {
     Cold(ColdRun),
 }
 
-/// A run in a process of its own, the leader of a group. Dropping it ends the group, and what has left it.
+/// A cold run, the leader of a process group. Dropping it kills the group, and processes that have left it.
 struct ColdRun {
     process: Child,
-    /// By what all processes of the run are known.
+    /// The mark that identifies all processes of the run.
     mark: PathBuf,
 }
 
@@ -129,7 +130,7 @@ impl Drop for ColdRun {
 }
 
 impl Process {
-    /// Waits for the end. The exit code is negative for a signal; none if it is not known.
+    /// Waits for the exit. Returns the exit code, negative for a signal, or None if unknown.
     async fn exited(&mut self) -> Option<i32> {
         match self {
             Self::Warm(run) => run.exited().await,
@@ -143,7 +144,7 @@ impl Process {
 }
 
 impl Runner {
-    /// Finds Python and Ansible, and makes the operator's private directory.
+    /// Finds Python and Ansible, and creates the operator's private directory.
     pub(crate) async fn new(
         options: RunnerOptions,
         role_directories: Vec<PathBuf>,
@@ -157,7 +158,7 @@ impl Runner {
         let warm = !options.cold && python.is_tested();
         if !options.cold && !warm {
             warnings.push(format!(
-                "plays run cold with ansible-core {}: the warm way was tested with {}",
+                "plays run cold with ansible-core {}: warm runs are tested only with {}",
                 python.ansible,
                 TESTED_ANSIBLE.join(" and ")
             ));
@@ -179,7 +180,7 @@ impl Runner {
         };
         let runner = Self(Arc::new(inner));
         if warm {
-            // Started ahead of the first run; what goes wrong here is told by that run.
+            // Started ahead of the first run, which reports any error.
             if let Ok(server) = runner.server().await {
                 runner.0.lacking.get_or_init(|| server.libraries.warnings(&runner.0.python.program));
             }
@@ -187,7 +188,7 @@ impl Runner {
         Ok(runner)
     }
 
-    /// Runs a play and tells its events. Dropping the future ends the run.
+    /// Runs a play, and passes its events to `tell`. Dropping the future kills the run.
     pub(crate) async fn run(&self, play: &Play, mut tell: impl FnMut(&Event)) -> Outcome {
         match self.try_run(play, &mut tell).await {
             Ok(outcome) => outcome,
@@ -228,7 +229,7 @@ impl Runner {
         };
         let mut lines = tokio::select! {
             lines = listen => Some(lines?),
-            // It ended before it had anything to tell.
+            // The process exited before it connected.
             code = process.exited() => {
                 outcome.errors.push(ended_early(code));
                 None
@@ -262,7 +263,7 @@ impl Runner {
                         break;
                     }
                 }
-                Err(error) => tracing::debug!(%error, "an event was not understood"),
+                Err(error) => tracing::debug!(%error, "cannot parse an event"),
             }
         }
         if lines.is_some() && outcome.code.is_none() && outcome.errors.is_empty() {
@@ -272,7 +273,7 @@ impl Runner {
             };
             outcome.errors.push(ended_early(code));
         }
-        // What a run leaves behind ends with it.
+        // Kills processes that the run has left behind.
         drop(process);
         let printed = tokio::time::timeout(DRAIN, printed).await;
         if let Ok(Ok(Ok(text))) = printed {
@@ -289,7 +290,7 @@ impl Runner {
             if let Some(run) = server.run(number, request) {
                 return Ok(Process::Warm(run));
             }
-            return Err(std::io::Error::other("the fork server ended"));
+            return Err(std::io::Error::other("the fork server exited"));
         }
         let mut command = inner.command();
         command.args(["-m", "steersman_ansible", "run"]).arg(request);
@@ -299,7 +300,7 @@ impl Runner {
         Ok(Process::Cold(ColdRun { process, mark }))
     }
 
-    /// The fork server; a new one if there is none, it ended, it has run often, or what it has imported changed.
+    /// Returns the fork server. Starts a new one if it exited, has reached its number of runs, or imported code has changed.
     async fn server(&self) -> std::io::Result<Arc<Server>> {
         let inner = &*self.0;
         let mut server = inner.server.lock().await;
@@ -310,10 +311,10 @@ impl Runner {
         if let Some(usable) = usable {
             return Ok(Arc::clone(usable));
         }
-        // Runs under way keep the old one until they are over.
+        // Runs in progress keep the old server alive until they end.
         let mark = inner.mark(inner.next.fetch_add(1, Ordering::Relaxed));
         let new = match &inner.options.prepared {
-            // What was imported there may have changed before a second one is needed.
+            // Only for the first server: what it has imported may have changed before a second one is needed.
             Some(socket) if server.is_none() => {
                 Server::fork(socket, &inner.command(), mark, fingerprint).await?
             }
@@ -326,7 +327,7 @@ impl Runner {
 }
 
 impl Inner {
-    /// What the processes of a fork server, or of a cold run, are known by.
+    /// Returns the mark of the processes of a fork server or cold run.
     fn mark(&self, number: u64) -> PathBuf {
         self.package.path().join(number.to_string())
     }
@@ -376,11 +377,11 @@ impl Inner {
 
     fn too_long(&self) -> String {
         let limit = self.options.timeout.unwrap_or_default();
-        format!("the run took longer than {limit:?} and was ended")
+        format!("the run exceeded its time limit of {limit:?} and was killed")
     }
 }
 
-/// Python with the operator's package, and the settings of Ansible that hold for every run.
+/// Builds the Python command, with the operator's package and the Ansible settings shared by all runs.
 fn command(package: &Package, python: &Python, options: &RunnerOptions) -> Command {
     let mut command = Command::new(&python.program);
     command
@@ -405,20 +406,20 @@ fn command(package: &Package, python: &Python, options: &RunnerOptions) -> Comma
     command
 }
 
-/// The playbook of a role on its own; facts are gathered as Ansible's configuration says.
+/// Returns a playbook with a single role; facts are gathered according to Ansible's configuration.
 fn role_playbook(role: &str) -> String {
     json!([{ "hosts": "localhost", "roles": [{ "role": role }] }]).to_string()
 }
 
 fn ended_early(code: Option<i32>) -> String {
     match code {
-        Some(code) if code < 0 => format!("the run was ended by signal {}", -code),
-        Some(code) => format!("the run ended early, with exit code {code}"),
-        None => "the run ended early, with the process that it ran in".to_owned(),
+        Some(code) if code < 0 => format!("the run was killed by signal {}", -code),
+        Some(code) => format!("the run exited early with code {code}"),
+        None => "the run ended early, because its process exited".to_owned(),
     }
 }
 
-/// The end of what comes out of a stream.
+/// Reads a stream to its end, and returns the tail.
 async fn tail(mut stream: impl AsyncRead + Unpin) -> std::io::Result<String> {
     let mut kept: VecDeque<u8> = VecDeque::new();
     let mut chunk = vec![0; 16 << 10];
@@ -434,8 +435,8 @@ async fn tail(mut stream: impl AsyncRead + Unpin) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(kept.make_contiguous()).into_owned())
 }
 
-/// A number that changes when a Python file below one of the directories does. What plays read anew for each run, such as
-/// tasks and templates, does not count.
+/// Computes a hash of the Python files below the directories. Files that plays read for each run, such as tasks and templates, do
+/// not count.
 fn fingerprint(directories: &[PathBuf]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for directory in directories {
@@ -445,7 +446,7 @@ fn fingerprint(directories: &[PathBuf]) -> u64 {
 }
 
 fn hash_directory(directory: &Path, depth: usize, hasher: &mut DefaultHasher) {
-    // Deeper than any plugin of a role or collection.
+    // Plugins of roles and collections are not nested this deeply.
     if depth > 8 {
         return;
     }

@@ -1,4 +1,4 @@
-//! The Python that comes with the program, and the private directory that it is unpacked into.
+//! The embedded Python package, and the private directory that it is unpacked into.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::Write as _;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use super::processes::kill_marked;
 use crate::error::{Error, Result};
 
-/// How the directories of operators begin.
+/// The prefix of operators' directories.
 const PREFIX: &str = "steersman-ansible-";
-/// How a directory begins that is being made.
+/// The prefix of a directory that is being prepared.
 const NEW_PREFIX: &str = "new-steersman-ansible-";
-/// How long it may take until it is locked.
+/// The maximum time until such a directory is locked.
 const LONGEST_UNLOCKED: Duration = Duration::from_secs(60);
-/// How often it is tried to remove the directory of a run: a process that was just killed may still write to it.
+/// The number of attempts to remove a run's directory. A process that was just killed may still write to it.
 const REMOVALS: usize = 100;
 const REMOVAL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -43,14 +43,14 @@ const FILES: &[(&str, &str)] = files![
     "collections/ansible_collections/operator_sdk/util/plugins/modules/requeue_after.py",
 ];
 
-/// A directory that only the operator's user can look into. It goes when this is dropped, or with the next operator.
+/// A directory that only the operator's user can access. Removed on drop, or by the next operator.
 pub(crate) struct Package {
     directory: NamedDirectory,
-    /// On the directory itself, held as long as the operator lives: one whose lock can be taken is left over.
+    /// A lock on the directory, held as long as the operator lives. An unlocked directory is left over.
     _lock: File,
 }
 
-/// A directory that goes when it is dropped.
+/// A directory that is removed on drop.
 struct NamedDirectory(PathBuf);
 
 impl Drop for NamedDirectory {
@@ -59,7 +59,7 @@ impl Drop for NamedDirectory {
     }
 }
 
-/// The directory of one run, which goes when it is dropped.
+/// The directory of one run, removed on drop.
 pub(crate) struct RunDirectory(PathBuf);
 
 impl RunDirectory {
@@ -87,19 +87,19 @@ impl Drop for RunDirectory {
 }
 
 impl Package {
-    /// Makes the directory, and removes those of operators that were killed.
+    /// Creates the directory, and removes those of operators that were killed.
     pub(crate) fn unpack() -> Result<Self> {
         let temporary = std::env::temp_dir();
         sweep(&temporary);
         let failed =
-            |source| Error::io(format!("no directory can be made in {}", temporary.display()), source);
+            |source| Error::io(format!("cannot create a directory in {}", temporary.display()), source);
         let made = private().prefix(NEW_PREFIX).tempdir().map_err(failed)?;
         let lock = File::open(made.path()).map_err(failed)?;
         lock.lock().map_err(failed)?;
-        // It gets its name when it is locked: another operator that starts now must not take it for one that was left.
+        // Renamed once it is locked: another operator starting now must not consider it left over.
         let named = named(made.path());
         std::fs::rename(made.path(), &named).map_err(failed)?;
-        // What is removed in the end has the new name.
+        // The directory to remove on drop has the new name.
         let _ = made.keep();
         let package = Self { directory: NamedDirectory(named), _lock: lock };
         for folder in ["runs", "tmp"] {
@@ -117,50 +117,51 @@ impl Package {
         &self.directory.0
     }
 
-    /// Where Python finds the package.
+    /// Returns the directory for `PYTHONPATH`.
     pub(crate) fn python_path(&self) -> PathBuf {
         self.path().join("python")
     }
 
-    /// Where plays and modules put temporary files. All runs share it, and with it what they know of the API.
+    /// Returns the directory for temporary files of plays and modules. All runs share it, including the modules' cache
+    /// of API discovery.
     pub(crate) fn temporary(&self) -> PathBuf {
         self.path().join("tmp")
     }
 
-    /// A directory for one run.
+    /// Creates a directory for one run.
     pub(crate) fn run_directory(&self) -> std::io::Result<RunDirectory> {
         Ok(RunDirectory(private().prefix("").tempdir_in(self.path().join("runs"))?.keep()))
     }
 }
 
-/// The name that a directory gets.
+/// Returns the final name of a directory.
 fn named(new: &Path) -> PathBuf {
     let name = new.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let random = name.strip_prefix(NEW_PREFIX).unwrap_or(name);
     new.with_file_name(format!("{PREFIX}{random}"))
 }
 
-/// Makes temporary directories for the operator's user alone: by default the umask decides.
+/// Returns a builder of directories with mode 0700; by default the umask would decide.
 fn private<'a>() -> tempfile::Builder<'a, 'a> {
     let mut builder = tempfile::Builder::new();
     builder.permissions(Permissions::from_mode(0o700));
     builder
 }
 
-/// Makes a directory, and those above it, for the operator's user alone.
+/// Creates a directory and its parents with mode 0700.
 pub(crate) fn make_directory(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a file for the operator's user alone.
+/// Creates a file with mode 0600.
 pub(crate) fn create(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Removes the directories of operators that are no more.
+/// Removes the directories of operators that no longer run.
 fn sweep(temporary: &Path) {
     for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
-        // Between being made and being locked there is a moment.
+        // A directory is unlocked for a moment after it was created.
         let is_old = || {
             let age =
                 entry.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(mode(package.path()), 0o700);
         assert_eq!(mode(package.run_directory().unwrap().path()), 0o700);
         assert_eq!(mode(&package.python_path().join(FILES[1].0)), 0o600);
-        // As if it had been killed: the lock is gone, the directory is not.
+        // As if the operator had been killed: without lock, but with the directory.
         let left = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap().keep();
         sweep(&std::env::temp_dir());
         assert!(!left.exists(), "no process holds its lock");

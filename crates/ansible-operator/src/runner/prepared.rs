@@ -1,4 +1,4 @@
-//! A Python with Ansible imported, for operators that are started again and again.
+//! A Python process with Ansible imported, shared by operators that are started repeatedly.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use super::python::Python;
 use super::{RunnerOptions, command};
 use crate::error::{Error, Result};
 
-/// A Python with Ansible imported, which the fork servers of other operators come from: see [`RunnerOptions::prepared`]. A program
-/// that starts operators again and again, such as a simulation, spares each of them the import. Dropping it ends those servers.
+/// A Python process with Ansible imported, which forks fork servers for other operators. See [`RunnerOptions::prepared`]. It
+/// saves the import for programs that start operators repeatedly, such as a simulation. Dropping it ends those servers.
 pub struct PreparedPython {
     socket: PathBuf,
     servers: Arc<Mutex<HashMap<u32, u32>>>,
-    /// It ends when this does.
+    /// The process ends when this is closed.
     _input: ChildStdin,
     _process: Child,
     _package: Package,
@@ -32,21 +32,21 @@ impl std::fmt::Debug for PreparedPython {
     }
 }
 
-/// A fork server that an operator got.
+/// A fork server forked for an operator.
 #[derive(Deserialize)]
 struct Fork {
     operator: u32,
     server: u32,
 }
 
-/// The file that says which Python listens on a socket.
+/// Returns the file that describes the Python process behind a socket.
 pub(super) fn description(socket: &Path) -> PathBuf {
     socket.with_extension("json")
 }
 
 impl PreparedPython {
-    /// Finds Python as an operator with these options does, and imports Ansible in the directory that such operators run in, whose
-    /// ansible.cfg counts. None: with this Ansible plays run cold.
+    /// Starts Python and imports Ansible, as an operator with these options does. `directory` is that of such operators, as its
+    /// ansible.cfg is read. None if this version of Ansible only supports cold runs.
     ///
     /// # Errors
     /// Fails if there is no Python with ansible-core, or it does not start.
@@ -57,7 +57,7 @@ impl PreparedPython {
             if options.cold || !python.is_tested() {
                 return Ok(None);
             }
-            let failed = |source| Error::io(format!("{} does not start", python.program.display()), source);
+            let failed = |source| Error::io(format!("cannot start {}", python.program.display()), source);
             let socket = package.path().join("prepared");
             python.write(&description(&socket)).map_err(failed)?;
             let mut process = command(&package, &python, options)
@@ -74,9 +74,9 @@ impl PreparedPython {
                 return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
             };
             let mut lines = BufReader::new(output).lines();
-            // The first line says that Ansible is imported.
+            // The first line reports that Ansible is imported.
             if lines.next_line().await.map_err(failed)?.is_none() {
-                return Err(failed(std::io::Error::other("it ended while it imported Ansible")));
+                return Err(failed(std::io::Error::other("it exited while importing Ansible")));
             }
             let servers = Arc::<Mutex<HashMap<u32, u32>>>::default();
             let known = Arc::clone(&servers);
@@ -91,12 +91,12 @@ impl PreparedPython {
         })
     }
 
-    /// Where operators ask for their fork servers: a Unix socket that only this user can reach.
+    /// Returns the Unix socket at which operators request their fork servers; only this user can access it.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The fork server of an operator, by the number of the operator's process. It is no child of the operator.
+    /// Returns the process ID of the fork server for an operator's process ID. It is not a child of the operator.
     pub fn server_of(&self, operator: u32) -> Option<u32> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner).get(&operator).copied()
     }

@@ -1,4 +1,4 @@
-//! The user's Python, with ansible-core.
+//! The user's Python installation with ansible-core.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,8 +10,8 @@ use tokio::process::Command;
 use super::package::Package;
 use crate::error::{Error, Result};
 
-/// Minor versions of ansible-core that the warm way was tested with. It works with Ansible's private parts, so that others run
-/// cold.
+/// Minor versions of ansible-core that warm runs were tested with. Warm runs depend on Ansible's private APIs, so other
+/// versions run cold.
 pub const TESTED_ANSIBLE: [&str; 1] = ["2.19"];
 
 /// A Python that can run plays.
@@ -21,7 +21,7 @@ pub(crate) struct Python {
     pub(crate) ansible: String,
 }
 
-/// What the package's `check` prints.
+/// The output of the package's `check` command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct Installed {
@@ -29,7 +29,7 @@ struct Installed {
     ansible_core: Option<String>,
 }
 
-/// What is there beside Ansible, as a fork server or the package's `libraries` tell.
+/// The libraries besides Ansible, as reported by a fork server or the `libraries` command.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Libraries {
@@ -38,7 +38,7 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    /// What is odd about them.
+    /// Returns a warning for each missing library.
     pub(crate) fn warnings(&self, program: &Path) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.kubernetes {
@@ -49,7 +49,8 @@ impl Libraries {
         }
         if !self.kubernetes_core {
             warnings.push(
-                "Ansible finds no collection kubernetes.core: ansible-galaxy collection install kubernetes.core"
+                "Ansible collection kubernetes.core not found: \
+                 ansible-galaxy collection install kubernetes.core"
                     .to_owned(),
             );
         }
@@ -58,8 +59,8 @@ impl Libraries {
 }
 
 impl Python {
-    /// Finds a Python with ansible-core: the one that was asked for, that of `VIRTUAL_ENV`, that of the `ansible-playbook` in
-    /// `PATH`, or the `python3` there.
+    /// Finds a Python with ansible-core. Tries the given one, or else that of `VIRTUAL_ENV`, that of the `ansible-playbook` in
+    /// `PATH`, and the `python3` there.
     pub(crate) async fn find(given: Option<&Path>, package: &Package) -> Result<Self> {
         let candidates = match given {
             Some(program) => vec![program.to_owned()],
@@ -85,13 +86,14 @@ impl Python {
             return Ok(Self { program, ansible });
         }
         let program = given.map_or_else(|| "python3".to_owned(), |program| program.display().to_string());
-        let tried = if tried.is_empty() { "no python3 is in PATH".to_owned() } else { tried.join("; ") };
+        let tried = if tried.is_empty() { "python3 not found in PATH".to_owned() } else { tried.join("; ") };
         Err(Error::Python(format!(
-            "no Python with ansible-core was found ({tried})\ninstall it with: {program} -m pip install ansible-core kubernetes"
+            "no Python with ansible-core found ({tried})\n\
+             install it with: {program} -m pip install ansible-core kubernetes"
         )))
     }
 
-    /// Reads what [`Python::write`] wrote: to ask a Python takes as long as to start it.
+    /// Reads the result of [`Python::write`], as querying a Python takes as long as starting it.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let read = || -> std::io::Result<Self> { Ok(serde_json::from_slice(&std::fs::read(path)?)?) };
         read().map_err(|source| Error::io(format!("{} cannot be read", path.display()), source))
@@ -101,12 +103,12 @@ impl Python {
         std::fs::write(path, serde_json::to_vec(self)?)
     }
 
-    /// What is there beside Ansible. Python imports a good part of Ansible to tell.
+    /// Queries the libraries besides Ansible, for which Python imports a large part of Ansible.
     pub(crate) async fn libraries(&self, package: &Package) -> Result<Libraries, String> {
         ask(&self.program, "libraries", package).await
     }
 
-    /// Whether the warm way was tested with its Ansible.
+    /// Whether its Ansible is one that warm runs were tested with.
     pub(crate) fn is_tested(&self) -> bool {
         TESTED_ANSIBLE
             .iter()
@@ -122,7 +124,7 @@ fn candidates() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path =
         |name: &str| std::env::split_paths(&path).map(|one| one.join(name)).find(|file| file.is_file());
-    // Ansible may have a Python of its own, as pipx and distributions have it.
+    // Ansible may have its own Python, as with pipx and in distributions.
     let script = in_path("ansible-playbook").and_then(|script| std::fs::read(script).ok());
     let first_line = script
         .as_deref()
@@ -133,7 +135,7 @@ fn candidates() -> Vec<PathBuf> {
     candidates
 }
 
-/// What a command of the package prints.
+/// Returns the output of a command of the package.
 async fn ask<T: DeserializeOwned>(program: &Path, command: &str, package: &Package) -> Result<T, String> {
     let output = Command::new(program)
         .args(["-m", "steersman_ansible", command])
@@ -146,7 +148,7 @@ async fn ask<T: DeserializeOwned>(program: &Path, command: &str, package: &Packa
         .map_err(|error| error.to_string())?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        return Err(text.trim().lines().last().unwrap_or("it does not run").to_owned());
+        return Err(text.trim().lines().last().unwrap_or("it failed to run").to_owned());
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("it answered something else: {error}"))
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("unexpected output: {error}"))
 }

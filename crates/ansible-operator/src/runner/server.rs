@@ -1,4 +1,4 @@
-//! The fork server: one Python with Ansible imported, whose children are the runs.
+//! The fork server: a Python process with Ansible imported, which forks a child for each run.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use tokio::sync::{mpsc, oneshot};
 use super::processes::{MARK, kill_marked};
 use super::python::Libraries;
 
-/// A fork server that runs. It ends with this, and its runs with it.
+/// A running fork server. Dropping it ends the process and its runs.
 pub(crate) struct Server {
     commands: mpsc::UnboundedSender<Value>,
     exits: Exits,
     started: AtomicU64,
-    /// What the runs are made of, when it was started.
+    /// The fingerprint of the imported code when it was started.
     pub(crate) fingerprint: u64,
-    /// What is there beside Ansible.
+    /// The libraries besides Ansible.
     pub(crate) libraries: Libraries,
 }
 
@@ -35,7 +35,7 @@ struct Answer {
     exited: Option<i32>,
 }
 
-/// A run in a child of the server. Dropping it ends the run.
+/// A run in a child of the server. Dropping it kills the run.
 pub(crate) struct ServerRun {
     number: u64,
     exit: oneshot::Receiver<i32>,
@@ -43,7 +43,7 @@ pub(crate) struct ServerRun {
 }
 
 impl Server {
-    /// Starts a server and waits until it has Ansible imported. Its processes are known by `mark`.
+    /// Starts a server and waits until it has imported Ansible. `mark` identifies its processes.
     pub(crate) async fn start(
         mut command: Command,
         mark: PathBuf,
@@ -62,7 +62,7 @@ impl Server {
         Self::speak(input, answers, Some(process), mark, fingerprint).await
     }
 
-    /// Has a process with Ansible imported fork a server, with the environment of `command`. See [`super::PreparedPython`].
+    /// Requests a prepared process to fork a server, with the environment of `command`. See [`super::PreparedPython`].
     pub(crate) async fn fork(
         socket: &Path,
         command: &Command,
@@ -70,7 +70,7 @@ impl Server {
         fingerprint: u64,
     ) -> std::io::Result<Self> {
         let (answers, mut input) = UnixStream::connect(socket).await?.into_split();
-        // JSON has no other text than Unicode, which the names and values of variables are.
+        // JSON strings are Unicode, so other names and values of variables are skipped.
         let mut environment: HashMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -87,7 +87,7 @@ impl Server {
         Self::speak(input, answers, None, mark, fingerprint).await
     }
 
-    /// Waits for the first answer, and passes on commands and answers from then on.
+    /// Waits for the first response, then relays commands and responses.
     async fn speak(
         mut input: impl AsyncWrite + Send + Unpin + 'static,
         answers: impl AsyncRead + Send + Unpin + 'static,
@@ -97,13 +97,13 @@ impl Server {
     ) -> std::io::Result<Self> {
         let mut answers = BufReader::new(answers).lines();
         let Some(ready) = answers.next_line().await? else {
-            return Err(std::io::Error::other("the fork server ended while it imported Ansible"));
+            return Err(std::io::Error::other("the fork server exited while importing Ansible"));
         };
         let libraries = serde_json::from_str(&ready)?;
         let (commands, mut waiting) = mpsc::unbounded_channel::<Value>();
         let exits: Exits = Arc::new(Mutex::new(Some(HashMap::new())));
         let reported = Arc::clone(&exits);
-        // When the last sender of commands is gone, standard input ends, and so does the server.
+        // When the last sender of commands is dropped, standard input closes, and the server exits.
         tokio::spawn(async move {
             while let Some(command) = waiting.recv().await {
                 if input.write_all(format!("{command}\n").as_bytes()).await.is_err() {
@@ -121,9 +121,9 @@ impl Server {
                     let _ = sender.send(code);
                 }
             }
-            // A server that was killed leaves programs behind that its runs had started.
+            // A killed server leaves behind programs that its runs had started.
             kill_marked(&mark);
-            // Dropping the senders tells the waiting runs that they are gone with the server.
+            // Dropping the senders notifies the waiting runs that they ended with the server.
             reported.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(mut process) = process {
                 let _ = process.wait().await;
@@ -132,17 +132,17 @@ impl Server {
         Ok(Self { commands, exits, started: AtomicU64::new(0), fingerprint, libraries })
     }
 
-    /// Whether the process is there.
+    /// Whether the process is running.
     pub(crate) fn is_alive(&self) -> bool {
         self.exits.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// How many runs it has started.
+    /// Returns the number of runs it has started.
     pub(crate) fn started(&self) -> u64 {
         self.started.load(Ordering::Relaxed)
     }
 
-    /// Starts a run. None: the server is gone.
+    /// Starts a run. None if the server is gone.
     pub(crate) fn run(&self, number: u64, request: &Path) -> Option<ServerRun> {
         let (sender, exit) = oneshot::channel();
         self.exits.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.insert(number, sender);
@@ -153,7 +153,7 @@ impl Server {
 }
 
 impl ServerRun {
-    /// The exit code of the run, negative for a signal. None: the server is gone, and the run with it.
+    /// Waits for the run's exit code, negative for a signal. None if the server is gone, and the run with it.
     pub(crate) async fn exited(&mut self) -> Option<i32> {
         (&mut self.exit).await.ok()
     }
@@ -161,7 +161,7 @@ impl ServerRun {
 
 impl Drop for ServerRun {
     fn drop(&mut self) {
-        // Of a run that is over the server knows nothing any more.
+        // The server ignores runs that have ended.
         let _ = self.commands.send(json!({ "kill": self.number }));
     }
 }

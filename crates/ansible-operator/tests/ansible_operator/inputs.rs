@@ -1,4 +1,4 @@
-//! What is wrong with a project, an object or the machine is told where it can be mended. Needs Python and Ansible:
+//! Errors in a project, an object or on the machine are reported where they can be fixed. Needs Python and Ansible:
 //! `make test-ansible` has them.
 
 use k8s_openapi::api::events::v1::Event;
@@ -9,7 +9,7 @@ use steersman_ansible_operator::{Defaults, Watches, add_watches};
 
 use crate::support::{Lab, condition};
 
-/// Waits until an event about an object says something.
+/// Waits for an event about an object with a string in its message.
 async fn event(lab: &Lab, reason: &str, text: &str) -> String {
     let events = lab.api_in::<Event>(&lab.namespace());
     loop {
@@ -37,13 +37,13 @@ async fn odd_objects_are_told_in_events_and_conditions() {
     let message = condition(&failed, "Failure").unwrap()["message"].as_str().unwrap().to_owned();
     assert_eq!(message, format!("annotation {period}: invalid duration \"soon\""));
     event(&lab, "InvalidAnnotation", "invalid duration \"soon\"").await;
-    // It waits for the edit, and follows it.
+    // It waits for the annotation to be edited, and then follows it.
     lab.patch("Odd", "period", json!({ "metadata": { "annotations": { period: "1h" } } })).await;
     lab.succeeded("Odd", "period").await;
 
     lab.create("Odd", "hidden", json!({ "size": 1, "maxSize": 1, "max_size": 2 })).await;
     event(&lab, "VariableHidden", "spec.size has no effect").await;
-    event(&lab, "VariableHidden", "spec.maxSize and spec.max_size are both the variable max_size").await;
+    event(&lab, "VariableHidden", "spec.maxSize and spec.max_size both set the variable max_size").await;
 
     lab.create("Broken", "one", json!({})).await;
     lab.failed("Broken", "one").await;
@@ -73,7 +73,7 @@ async fn a_project_that_cannot_run_says_why() {
     let absent = refused(Defaults::default()).await;
     assert!(absent.contains("nowhere.example.com/v1 Absent") && absent.contains("definition"), "{absent}");
 
-    // A Python that has nothing, and one that is none.
+    // A Python without libraries, and a program that is not Python.
     let bare = directory.path().join("python3");
     let script = "#!/bin/sh\necho '{\"python\": \"3.12.1\", \"ansible-core\": null, \"kubernetes\": null}'\n";
     std::fs::write(&bare, script).unwrap();

@@ -47,7 +47,7 @@ async fn the_memcached_example_lives_its_life() {
         })
         .await;
 
-        // A new spec, and one that no server takes.
+        // A new spec, and one that every server rejects.
         lab.patch("Memcached", "sample", json!({ "spec": { "size": 3 } })).await;
         lab.deployment("sample-memcached", |one| one.and_then(replicas) == Some(3)).await;
         lab.patch("Memcached", "sample", json!({ "spec": { "size": -1 } })).await;
@@ -81,7 +81,7 @@ async fn the_team_example_lives_its_life() {
     let quota = lab.api_in::<ResourceQuota>("team-blue").get("team").await.unwrap();
     assert_eq!(quota.spec.unwrap().hard.unwrap()["pods"].0, "5");
 
-    // Drift in another namespace brings a run, too.
+    // Drift in another namespace triggers a run, too.
     let drift = Patch::Merge(json!({ "data": { "members": "mallory" } }));
     maps.patch("members", &PatchParams::default(), &drift).await.unwrap();
     lab.env
@@ -118,7 +118,7 @@ async fn operators_get_their_fork_servers_from_one_python() {
         servers.push(server);
         lab.env.stop().await.unwrap();
         drop(lab);
-        // It ends with its operator.
+        // It ends together with its operator.
         while lives(server) {
             tokio::task::yield_now().await;
         }
@@ -192,7 +192,8 @@ async fn hostile_objects_and_plays_harm_no_other_run() {
         let failed = lab.failed(kind, "one").await;
         condition(&failed, "Failure").unwrap()["message"].as_str().unwrap().to_owned()
     };
-    assert!(failure("Hang").await.contains("took longer than 15s"));
+    let hung = failure("Hang").await;
+    assert!(hung.contains("exceeded its time limit of 15s"), "{hung}");
     let died = failure("Die").await;
     assert!(died.contains("signal 9"), "{died}");
     let flooded = failure("Flood").await;
@@ -216,20 +217,20 @@ async fn a_run_that_changes_nothing_writes_nothing() {
         one.and_then(|one| one.status.as_ref()?.available_replicas) == Some(1)
     })
     .await;
-    // The run under way may have seen the Deployment as it was before, and say that it changed.
+    // The run in progress may have seen the previous Deployment, and report a change.
     lab.more_runs(2).await;
     let before = lab.get("Memcached", "calm").await;
     lab.more_runs(2).await;
     let after: Value = lab.get("Memcached", "calm").await;
     assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
-    // Nor does the first run of another process, which knows of the one before it by the status alone.
+    // Nor does the first run of a new process, which only knows the previous run from the status.
     lab.env.stop().await.unwrap();
     lab.run().await;
     lab.more_runs(2).await;
     let restarted: Value = lab.get("Memcached", "calm").await;
     assert_eq!(before["metadata"]["resourceVersion"], restarted["metadata"]["resourceVersion"]);
     lab.env.stop().await.unwrap();
-    // One that was killed before it told of the workloads leaves that to such a run.
+    // If it was killed before it reported the workloads, such a run does so.
     let mut status = restarted["status"].clone();
     status["conditions"].as_array_mut().unwrap().retain(|one| one["type"] != "Ready");
     let patch = Patch::Merge(json!({ "status": status }));

@@ -1,4 +1,4 @@
-//! Bodies in and out.
+//! Request and response bodies.
 
 use std::{
     fmt, io,
@@ -14,10 +14,10 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::status::{ApiError, ApiResult, Reason};
 
-/// Bodies larger than this are refused, as the real server refuses them.
+/// Maximum size of a request body in bytes, as in kube-apiserver.
 const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// An answer's body: whole, or a stream of frames.
+/// A response body: complete, or a stream of frames.
 pub struct Body(Kind);
 
 enum Kind {
@@ -26,12 +26,12 @@ enum Kind {
 }
 
 impl Body {
-    /// A body that is there at once.
+    /// Creates a complete body.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Kind::Whole(Some(bytes.into())))
     }
 
-    /// The bytes of a whole body; a stream is given back.
+    /// Returns the bytes of a complete body; returns a stream unchanged as the error.
     pub fn into_whole(self) -> Result<Bytes, Self> {
         match self.0 {
             Kind::Whole(bytes) => Ok(bytes.unwrap_or_default()),
@@ -39,12 +39,12 @@ impl Body {
         }
     }
 
-    /// A body whose frames come over time.
+    /// Creates a streamed body.
     pub fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::fallible(frames.map(Ok))
     }
 
-    /// A body whose frames come over time from a source that may fail, which cuts the answer off.
+    /// Creates a streamed body from a fallible source. An error aborts the response.
     pub fn fallible(frames: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self(Kind::Frames(Box::pin(frames)))
     }
@@ -89,7 +89,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// Reads a request's body, up to the limit.
+/// Reads a request body, up to the size limit.
 pub async fn collect<B>(body: B) -> ApiResult<Bytes>
 where
     B: http_body::Body + Send,
@@ -103,16 +103,16 @@ where
             Reason::RequestEntityTooLarge,
             format!("Request entity too large: limit is {MAX_BODY}"),
         )),
-        Err(e) => Err(ApiError::bad_request(format!("the body could not be read: {e}"))),
+        Err(e) => Err(ApiError::bad_request(format!("failed to read request body: {e}"))),
     }
 }
 
-/// An answer of JSON.
+/// Builds a JSON response.
 pub fn json_response(code: StatusCode, body: Body) -> Response<Body> {
     respond(code, HeaderValue::from_static("application/json"), body)
 }
 
-/// An answer of plain text.
+/// Builds a plain text response.
 pub fn text_response(code: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     respond(code, HeaderValue::from_static("text/plain; charset=utf-8"), Body::whole(text))
 }

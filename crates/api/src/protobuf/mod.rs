@@ -1,7 +1,6 @@
-//! Protobuf bodies: those of requests turned into JSON, and JSON turned into those of answers.
-//!
-//! Written by hand over a table of messages: a general decoder (prost-reflect) would need the full descriptors, and most of the
-//! work is in the types whose JSON differs from their messages anyway.
+//! Kubernetes protobuf: decodes request bodies to JSON, and encodes JSON for responses.
+//! Hand-written, driven by a table of messages: a general decoder (prost-reflect) would need the full descriptors, and
+//! most of the work is in the types with JSON that differs from their messages anyway.
 
 mod encode;
 mod wire;
@@ -14,27 +13,27 @@ use serde_json::{Map, Value, json};
 pub use encode::{encode, encode_event};
 use wire::{Reader, Wire};
 
-/// Kubernetes' envelope starts with these bytes.
+/// Magic number of the envelope, `runtime.Unknown`.
 const MAGIC: &[u8] = b"k8s\0";
 const MAX_DEPTH: usize = 100;
 
-/// Why bytes could not be read.
+/// An error while decoding protobuf.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtobufError {
-    /// There are no bytes.
+    /// The input is empty.
     #[error("empty data")]
     Empty,
-    /// The envelope is missing.
+    /// The envelope's magic number is missing.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoEnvelope,
-    /// Nothing is in the envelope.
+    /// The envelope is empty.
     #[error("empty body")]
     NoBody,
-    /// The bytes end early.
+    /// The input ends early.
     #[error("unexpected EOF")]
     Short,
-    /// The bytes are not what they claim to be.
-    #[error("the protobuf message is malformed")]
+    /// The message does not match its type.
+    #[error("malformed protobuf message")]
     Malformed,
 }
 
@@ -42,11 +41,11 @@ pub enum ProtobufError {
 type FieldData = (u32, String, String);
 
 static MESSAGES: LazyLock<HashMap<String, Vec<FieldData>>> = LazyLock::new(|| {
-    // The file is part of the program; a test parses it.
+    // The file is compiled in; a test checks that it parses.
     serde_json::from_str(include_str!("../../data/protobuf.json")).unwrap_or_default()
 });
 
-/// Reads an enveloped object. Of a kind that the server does not know nothing but its name is read.
+/// Decodes an object in its envelope. For unknown kinds, decodes only apiVersion and kind.
 pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     if bytes.is_empty() {
         return Err(ProtobufError::Empty);
@@ -84,7 +83,7 @@ pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     Ok(value)
 }
 
-/// The message of a kind: groups are packages, give or take their suffixes.
+/// Returns the message name of a kind: its group without domain is the package.
 fn message_name(api_version: &str, kind: &str) -> Option<&'static str> {
     let (group, version) = crate::group_version::split_api_version(api_version);
     let package = match group.split('.').next().unwrap_or_default() {
@@ -100,7 +99,8 @@ fn message_name(api_version: &str, kind: &str) -> Option<&'static str> {
     candidates.iter().find_map(|name| MESSAGES.get_key_value(name.as_str()).map(|(k, _)| k.as_str()))
 }
 
-/// The names of the structs, outermost first, that JSON inlines between a type, given by its OpenAPI name, and one of its fields.
+/// Returns the structs that JSON inlines between a type and one of its fields, outermost first. `owner` is the type's
+/// OpenAPI name.
 pub fn inlined(owner: &str, field: &str) -> Vec<&'static str> {
     fn search(message: &str, field: &str, depth: usize) -> Option<Vec<&'static str>> {
         let fields = MESSAGES.get(message).filter(|_| depth < MAX_DEPTH)?;
@@ -117,7 +117,8 @@ pub fn inlined(owner: &str, field: &str) -> Vec<&'static str> {
     search(&message, field, 0).unwrap_or_default()
 }
 
-/// The position of a field in its type, given by its OpenAPI name: metadata first, unknown fields last.
+/// Returns a field's number in its type, which sorts metadata first and unknown fields last. `owner` is the type's
+/// OpenAPI name.
 pub fn position(owner: &str, field: &str) -> u32 {
     let fields = MESSAGES.get(&owner.replacen("io.k8s.", "k8s.io.", 1)).map_or(&[][..], Vec::as_slice);
     fields.iter().find(|(_, name, _)| name == field).map_or(u32::MAX, |(number, _, _)| *number)
@@ -138,7 +139,7 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufErro
     let mut out = Map::new();
     let mut reader = Reader::new(bytes);
     while let Some((number, wire)) = reader.next()? {
-        // Unknown numbers come from newer clients.
+        // Unknown field numbers are sent by newer clients.
         let Some((_, key, kind)) = fields.iter().find(|(n, _, _)| *n == number) else { continue };
         if let Some(inner) = kind.strip_prefix('*') {
             let list = out.entry(key.as_str()).or_insert_with(|| json!([]));
@@ -163,11 +164,11 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufErro
             match value {
                 Value::Object(inner) if key.is_empty() => out.extend(inner),
                 value => {
-                    // The encoder writes empty strings and zeros that JSON would leave out.
+                    // Go's encoder writes empty strings and zeros that JSON omits.
                     let empty = match &value {
                         Value::String(s) => s.is_empty(),
                         Value::Null => true,
-                        // Schemas inside of lists are not encoded again by their type, which would drop these.
+                        // Schemas in lists are not re-encoded by type later, which would drop these.
                         Value::Bool(false) => name.ends_with(".JSONSchemaProps"),
                         _ => false,
                     };
@@ -179,7 +180,7 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufErro
         }
     }
     if name.ends_with(".ExtraValue") || name.ends_with(".Verbs") {
-        // A list in JSON, and in Go.
+        // A plain list in JSON and in Go.
         return Ok(out.remove("items").unwrap_or_default());
     }
     Ok(Value::Object(out))
@@ -227,7 +228,7 @@ fn scalar(kind: &str, wire: Wire<'_>) -> Result<Value, ProtobufError> {
     })
 }
 
-/// Messages whose JSON is not an object of their fields.
+/// Decodes messages with JSON that is not an object of their fields.
 fn special(name: &str, bytes: &[u8], depth: usize) -> Result<Option<Value>, ProtobufError> {
     let short = match name.strip_prefix("k8s.io.apimachinery.pkg.") {
         Some(short) => short,
@@ -305,7 +306,7 @@ fn special(name: &str, bytes: &[u8], depth: usize) -> Result<Option<Value>, Prot
             None | Some(b"") => Value::Null,
             Some(raw) => serde_json::from_slice(raw).map_err(|_| ProtobufError::Malformed)?,
         },
-        // The remaining ones hold a schema or something simpler.
+        // The remaining types are a schema or a simpler value.
         other => {
             let props = "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
             match (other, text(1), text(2)) {

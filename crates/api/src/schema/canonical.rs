@@ -1,4 +1,4 @@
-//! The encoding of typed structures: empty fields vanish or appear, depending on their type.
+//! Encoding of typed structs: empty fields are omitted or written, depending on their type.
 
 use serde_json::{Map, Value, json};
 
@@ -16,9 +16,9 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Adds empty values of fields that are written when empty, and removes the others. What `rests` is written as it will be
-/// read again: empty lists and maps are nothing.
-pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value, rests: bool) {
+/// Adds fields that are written even if empty, and removes other empty ones. With `for_storage`, for storage, empty lists and
+/// maps count as absent, as they will when the object is decoded again.
+pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value, for_storage: bool) {
     match (schema.get(id), value) {
         (Type::Struct(ty), Value::Object(map)) => {
             map.retain(|key, child| {
@@ -29,7 +29,7 @@ pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value, rests: bool) 
                     _ => true,
                 };
                 if keep {
-                    fill(schema, field.ty, child, rests);
+                    fill(schema, field.ty, child, for_storage);
                 }
                 keep
             });
@@ -38,7 +38,7 @@ pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value, rests: bool) 
                 let missing = match field.presence {
                     Presence::Zero => child.is_none_or(|child| match child {
                         Value::Null => true,
-                        Value::Array(_) | Value::Object(_) => rests && is_empty(child),
+                        Value::Array(_) | Value::Object(_) => for_storage && is_empty(child),
                         _ => false,
                     }),
                     _ => child.is_none_or(Value::is_null),
@@ -49,17 +49,17 @@ pub(super) fn fill(schema: &Schema, id: TypeId, value: &mut Value, rests: bool) 
                         Presence::Struct => Value::Object(Map::new()),
                         _ => Value::Null,
                     };
-                    fill(schema, field.ty, &mut value, rests);
+                    fill(schema, field.ty, &mut value, for_storage);
                     map.insert(key.clone(), value);
                 }
             }
         }
-        (Type::Or(inner), value @ Value::Object(_)) => fill(schema, *inner, value, rests),
+        (Type::Or(inner), value @ Value::Object(_)) => fill(schema, *inner, value, for_storage),
         (Type::Map(values), Value::Object(map)) => {
-            map.values_mut().for_each(|child| fill(schema, *values, child, rests));
+            map.values_mut().for_each(|child| fill(schema, *values, child, for_storage));
         }
         (Type::List(items), Value::Array(list)) => {
-            list.iter_mut().for_each(|child| fill(schema, *items, child, rests));
+            list.iter_mut().for_each(|child| fill(schema, *items, child, for_storage));
         }
         _ => {}
     }

@@ -1,38 +1,38 @@
-//! Walking a value along its type.
+//! Decoding of a value by its type.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
 use super::{Presence, Scalar, Schema, Struct, Type, TypeId, canonical::is_empty, quantity, time};
 
-/// The decoder whose error messages are used.
+/// Which of Go's decoders to imitate in error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoder {
-    /// The decoder of requests.
+    /// The JSON decoder of request bodies.
     Json,
-    /// The conversion of an applied object, whose shape has been checked before.
+    /// The conversion from unstructured of an applied object, after its structure has been validated.
     Conversion,
 }
 
-/// Findings of a decoder besides the object.
+/// Result of decoding besides the object.
 #[derive(Debug, Default)]
 pub struct Decoded {
-    /// Warnings about fields that were dropped because the type does not have them.
+    /// Warnings about unknown fields that were dropped.
     pub unknown: Vec<String>,
-    /// Places of lists (with `[]` behind them) and maps that were there though they were empty: a typed decoder remembers
-    /// them for the length of a request.
+    /// Paths of lists (suffixed with `[]`) and maps that were present but empty. Go keeps these apart from absent ones
+    /// for the duration of a request.
     pub emptied: Vec<String>,
 }
 
-/// Treatment of fields that a type does not have.
+/// Handling of unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unknown {
     Dropped,
     Kept,
 }
 
-/// Does to a value what Go's decoders do, in one walk: compares JSON types with the schema's, drops nulls, which they take for
-/// absence, what is left out when it is empty, and what is not known.
+/// Decodes a value like Go's decoders, in one pass: validates JSON types against the schema, and drops nulls, empty
+/// values of `omitempty` fields and unknown fields.
 pub(super) fn decode(
     schema: &Schema,
     value: &mut Value,
@@ -44,7 +44,7 @@ pub(super) fn decode(
             schema,
             decoder,
             ordered,
-            strangers: unknown,
+            unknown_fields: unknown,
             silent: false,
             dropped: 0,
             found: Decoded::default(),
@@ -58,11 +58,11 @@ pub(super) fn decode(
     if found.is_ok() || decoder == Decoder::Json {
         return found;
     }
-    // The conversion goes by the order of fields in their structs, which only matters for which fault is the first.
+    // The conversion visits fields in struct order, which only matters for which error is the first.
     walk(&mut value.clone(), true).and(found)
 }
 
-/// Where a walk is. It lives on the stack and is written out when there is something to say.
+/// Current path in a value. Lives on the stack, and is formatted only for errors and warnings.
 #[derive(Clone, Copy)]
 struct Trail<'t> {
     parent: Option<&'t Trail<'t>>,
@@ -72,7 +72,7 @@ struct Trail<'t> {
 #[derive(Clone, Copy)]
 enum Step<'t> {
     Root,
-    /// A field, and the struct that has it.
+    /// A field, and the struct that contains it.
     Field(&'t str, &'t Struct),
     /// An entry of a map.
     Key(&'t str),
@@ -87,7 +87,7 @@ impl<'t> Trail<'t> {
         Self { parent: Some(self), step }
     }
 
-    /// The way from the root, with entries of maps as `key` writes them.
+    /// Formats the path from the root, with map keys formatted by `key`.
     fn written(&self, key: fn(&str) -> String) -> String {
         let mut out = self.parent.map(|parent| parent.written(key)).unwrap_or_default();
         match self.step {
@@ -104,7 +104,7 @@ impl<'t> Trail<'t> {
         out
     }
 
-    /// The fields on the way, outermost first. Structs that JSON inlines are named all the same.
+    /// Returns the fields of the path, outermost first, including structs that JSON inlines.
     fn fields(&self) -> Vec<&'t str> {
         let mut names = self.parent.map(Trail::fields).unwrap_or_default();
         if let Step::Field(name, owner) = self.step {
@@ -114,7 +114,7 @@ impl<'t> Trail<'t> {
         names
     }
 
-    /// The innermost field.
+    /// Returns the innermost field.
     fn last_field(&self) -> Option<&'t str> {
         match self.step {
             Step::Field(name, _) => Some(name),
@@ -123,28 +123,28 @@ impl<'t> Trail<'t> {
     }
 }
 
-/// The struct whose field is being read.
+/// The struct that contains the field being decoded.
 #[derive(Clone, Copy)]
 struct Owner<'a> {
     ty: &'a Struct,
-    /// How many lists and maps deep in the field.
+    /// Nesting depth in lists and maps of the field.
     depth: usize,
 }
 
 struct Walk<'a> {
     schema: &'a Schema,
     decoder: Decoder,
-    /// Whether fields are visited in the order of their structs, to find the first fault; nothing is dropped then.
+    /// Whether fields are visited in struct order, to find the first error. Nothing is dropped then.
     ordered: bool,
-    strangers: Unknown,
-    /// Whether unknown fields are dropped without a warning, as types with a decoder of their own do.
+    unknown_fields: Unknown,
+    /// Whether unknown fields are dropped without a warning, as in types with a custom `UnmarshalJSON`.
     silent: bool,
-    /// How many unknown fields were dropped. What held one was not empty.
+    /// Number of dropped unknown fields. A value that contained one does not count as empty.
     dropped: usize,
     found: Decoded,
-    /// The first thing that is wrong.
+    /// The first error.
     error: Option<String>,
-    /// What a type that reads itself says, which ends all reading.
+    /// Error of a type with a custom `UnmarshalJSON`, which aborts decoding.
     abort: Option<String>,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Walk<'a> {
         self.fail(format!("json: cannot unmarshal {what} into {place} of type {go}"));
     }
 
-    /// The words of the conversion for what can't be converted.
+    /// Returns the conversion's error message for a value of the wrong type.
     fn unconvertible(&self, id: TypeId, value: &Value, go: &str) -> String {
         let kind = match value {
             Value::Null => "invalid",
@@ -214,7 +214,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a type is called in Go if it has no name of its own.
+    /// Returns the Go name of a type.
     fn go_type(&self, id: TypeId) -> String {
         match self.schema.get(id) {
             Type::Any | Type::Or(_) => "interface {}".to_owned(),
@@ -240,12 +240,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// An item of what is being read.
+    /// Returns the owner for an item of the current list or map.
     fn inner(owner: Option<Owner<'a>>) -> Option<Owner<'a>> {
         owner.map(|owner| Owner { depth: owner.depth + 1, ..owner })
     }
 
-    /// Reads a field, and says whether it stays.
+    /// Decodes a field. Returns whether to keep it.
     fn field(&mut self, ty: &'a Struct, key: &str, child: &mut Value, at: &Trail<'_>) -> bool {
         if child.is_null() {
             return false;
@@ -255,7 +255,7 @@ impl<'a> Walk<'a> {
         let before = self.dropped;
         self.value(field.ty, child, Some(Owner { ty, depth: 0 }), &at);
         if self.error.is_some() || self.abort.is_some() {
-            // The value is of no use but to tell what is wrong with it.
+            // Decoding fails, so the result no longer matters.
             return true;
         }
         let empty = self.dropped == before && is_empty(child);
@@ -271,9 +271,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Meets a field that its struct does not have, and says whether it stays.
+    /// Handles an unknown field. Returns whether to keep it.
     fn stranger(&mut self, ty: &Struct, at: &Trail<'_>) -> bool {
-        if ty.open || self.strangers == Unknown::Kept {
+        if ty.open || self.unknown_fields == Unknown::Kept {
             return true;
         }
         self.dropped += 1;
@@ -284,7 +284,7 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// Reads the fields in the order of their struct.
+    /// Decodes the fields in struct order.
     fn in_order(&mut self, ty: &'a Struct, map: &mut Map<String, Value>, at: &Trail<'_>) {
         let mut fields: Vec<(&String, &mut Value)> = map.iter_mut().filter(|(_, v)| !v.is_null()).collect();
         fields.sort_by_cached_key(|(key, _)| crate::protobuf::position(&ty.full, key));
@@ -324,7 +324,7 @@ impl<'a> Walk<'a> {
             (Type::List(items), Value::Array(list)) => {
                 for (index, child) in list.iter_mut().enumerate() {
                     self.value(*items, child, Self::inner(owner), &at.then(Step::Index(index)));
-                    // What is nothing in a list becomes something empty.
+                    // A null item becomes the zero value of its type.
                     if child.is_null() {
                         *child = match schema.get(*items) {
                             Type::Struct(_) => Value::Object(Map::new()),
@@ -356,7 +356,7 @@ impl<'a> Walk<'a> {
                 let number = n.as_i64().unwrap_or_default();
                 match i32::try_from(number) {
                     Ok(_) => {}
-                    // The conversion cuts off what is too large.
+                    // The conversion truncates integers that are too large.
                     Err(_) if self.decoder == Decoder::Conversion && scalar == Scalar::Int32 => {
                         #[allow(clippy::cast_possible_truncation)]
                         let cut = number as i32;
@@ -396,7 +396,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Types that read themselves do not know where they are, but the decoder around them does.
+    /// Types with a custom `UnmarshalJSON` do not know their path, but the JSON decoder adds it.
     fn scalar_mismatch(
         &mut self,
         id: TypeId,
@@ -422,7 +422,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The Go type of what is being read, as far as it differs from what the schema says. Only errors ask for it.
+/// Returns the Go type of the current value where it differs from the schema's. Only errors use it.
 fn go(owner: Owner<'_>, at: &Trail<'_>) -> Option<&'static str> {
     let whole = super::go_type(&owner.ty.full, at.last_field()?)?;
     (0..owner.depth).try_fold(whole, |go, _| {

@@ -1,4 +1,4 @@
-//! Objects as bytes at rest.
+//! The stored encoding of objects.
 
 use std::{
     collections::HashSet,
@@ -10,31 +10,32 @@ use memchr::memmem;
 use serde_json::{Map, Value};
 use steersman_patch::apply::FieldSet;
 
-/// What a record of fields is replaced by in the bytes.
+/// Placeholder of a field set in the stored bytes.
 const NOTHING: &[u8] = b"{}";
 
-/// A key that stands before a record of fields.
+/// Key of a field set in `managedFields`.
 const FIELDS: &str = "fieldsV1";
 
-/// An encoded object, without its resourceVersion: that is the place in the log, known only at commit, and is written into a
-/// gap when the object is read. So nothing is serialised while the store is locked.
+/// An encoded object without its resourceVersion.
 ///
-/// The records of who manages which fields rest apart from the object. They are up to half of it, and objects that one program
-/// made have the same ones.
+/// The resourceVersion is the position in the log, known only at commit. It is inserted when the object is read, so
+/// that nothing is serialised while the store is locked.
+/// The field sets of `managedFields` are stored separately: they are up to half of an object, and objects created by
+/// one client share them.
 #[derive(Debug)]
 pub(crate) struct Encoded {
-    /// JSON in which the records of fields are empty.
+    /// JSON with empty field sets.
     bytes: Box<[u8]>,
-    /// Where `metadata` begins.
+    /// Offset of `metadata`.
     lead: u32,
-    /// Where the first field of `metadata` begins.
+    /// Offset of the first field of `metadata`, where the resourceVersion is inserted.
     gap: u32,
-    /// The records, and where the empty ones stand that they replace. In order.
+    /// The field sets with the offsets of their placeholders, in order.
     records: Box<[(u32, Arc<str>)]>,
 }
 
 impl Encoded {
-    /// Encodes an object, whose metadata must not be empty.
+    /// Encodes an object. Its metadata must not be empty.
     pub(super) fn encode(object: &Value) -> Result<Self, serde_json::Error> {
         let empty = Map::new();
         let root = object.as_object().unwrap_or(&empty);
@@ -65,40 +66,40 @@ impl Encoded {
         Ok(Self { bytes: out.bytes.into(), lead, gap, records: out.records.into() })
     }
 
-    /// Takes an object that is encoded already and keeps no records of fields apart.
+    /// Wraps an object that is encoded already, with its field sets inline.
     pub(super) fn whole(bytes: Box<[u8]>, lead: u32, gap: u32) -> Self {
         Self { bytes, lead, gap, records: Box::default() }
     }
 
-    /// The encoded object, with its records of fields empty.
+    /// Returns the encoded object with empty field sets.
     pub(super) fn outline(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Bytes that only this object holds.
+    /// Returns the number of bytes that are not shared with other objects.
     pub(super) fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// At least as many bytes as are written, with the records of fields and a resourceVersion.
+    /// Returns an upper bound of the encoded length, including field sets and a resourceVersion.
     pub(super) fn length(&self) -> usize {
         let records: usize = self.records.iter().map(|(_, record)| record.len()).sum();
         self.bytes.len() + records + 48
     }
 
-    /// Uses the records of others where they are the same.
+    /// Replaces field sets by equal ones of other objects.
     pub(super) fn share(&mut self, records: &Records) {
         for (_, record) in &mut self.records {
             records.share(record);
         }
     }
 
-    /// Whether both are the same, all times and records included.
+    /// Whether both are equal, including times and field sets.
     pub(super) fn same(&self, other: &Self) -> bool {
         self.bytes == other.bytes && self.records == other.records
     }
 
-    /// Whether both differ in nothing but the times in `managedFields`.
+    /// Whether both are equal except for the times in `managedFields`.
     pub(super) fn same_but_times(&self, other: &Self) -> bool {
         self.records == other.records && same_but_times(&self.bytes, &other.bytes)
     }
@@ -125,7 +126,7 @@ impl Encoded {
         self.write_range(self.gap as usize, out);
     }
 
-    /// Appends all from a place up to and with the resourceVersion.
+    /// Appends the bytes from `start` up to and including the resourceVersion.
     fn write_head(&self, start: usize, revision: u64, out: &mut Vec<u8>) {
         let gap = self.gap as usize;
         out.extend_from_slice(self.bytes.get(start..gap).unwrap_or_default());
@@ -137,7 +138,7 @@ impl Encoded {
         }
     }
 
-    /// The object with this resourceVersion, and its records of fields as texts.
+    /// Returns the object with this resourceVersion, and with its field sets as strings.
     pub(super) fn packed(&self, revision: u64) -> Value {
         let mut out = Vec::with_capacity(self.bytes.len() + 48);
         let gap = self.gap as usize;
@@ -154,7 +155,7 @@ impl Encoded {
         object
     }
 
-    /// Appends all from a place on, with the records in it.
+    /// Appends the bytes from `start`, with field sets filled in.
     fn write_range(&self, start: usize, out: &mut Vec<u8>) {
         let mut at = start;
         for (place, record) in &self.records {
@@ -173,7 +174,7 @@ struct Encoder {
 }
 
 impl Encoder {
-    /// Where the next byte goes. Objects are a few megabytes at most.
+    /// Returns the current offset. Objects are a few megabytes at most.
     fn place(&self) -> Result<u32, serde_json::Error> {
         u32::try_from(self.bytes.len()).map_err(serde::ser::Error::custom)
     }
@@ -213,7 +214,7 @@ impl Encoder {
         for (index, (key, value)) in entry.iter().enumerate() {
             let record = match value {
                 Value::String(packed) if key == FIELDS => Arc::from(packed.as_str()),
-                // In the order in which the packed ones are, so that the same records are the same bytes.
+                // In the same order as packed ones, so that equal field sets have equal bytes.
                 Value::Object(_) if key == FIELDS => match FieldSet::from_fields_v1(value) {
                     Ok(fields) => Arc::from(fields.to_fields_v1()),
                     Err(_) => Arc::from(serde_json::to_string(value)?),
@@ -232,16 +233,16 @@ impl Encoder {
     }
 }
 
-/// The records of fields that objects share.
+/// Interned field sets.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    inner: Mutex<Known>,
+    inner: Mutex<InternedFieldSets>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct InternedFieldSets {
     records: HashSet<Arc<str>, RandomState>,
-    /// At this number, unused ones are looked for.
+    /// Number of field sets at which unused ones are evicted.
     limit: usize,
 }
 
@@ -260,9 +261,9 @@ impl Records {
     }
 }
 
-/// Whether two encoded objects differ in nothing but the times in `managedFields`.
-///
-/// Quotes inside of strings are escaped, so the keys looked for here can't be part of a value; and times all have one length.
+/// Whether two encoded objects are equal except for the times in `managedFields`.
+/// Quotes in strings are escaped, so the keys searched for here can't occur in a value; and all times have the same
+/// length.
 fn same_but_times(new: &[u8], old: &[u8]) -> bool {
     const MANAGERS: &[u8] = b"\"managedFields\":[";
     const TIME: &[u8] = b"\"time\":\"";
@@ -290,7 +291,7 @@ fn same_but_times(new: &[u8], old: &[u8]) -> bool {
     new_managers.get(at..) == old_managers.get(at..)
 }
 
-/// Where the first list in `json` ends.
+/// Returns the end of the first list in `json`.
 fn closing(json: &[u8]) -> Option<usize> {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (index, byte) in json.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The door to persistence. The store itself knows no disk.
+//! The interface for persistence. The store itself performs no I/O.
 
 use std::{fmt, sync::Arc};
 
@@ -11,27 +11,26 @@ pub struct Record {
     pub resource: String,
     /// `namespace/name`, or `name`.
     pub key: String,
-    /// The write's place in the log: the object's resourceVersion.
+    /// Position of the write in the log: the object's resourceVersion.
     pub revision: u64,
-    /// The revision that created the object.
+    /// Revision that created the object.
     pub created: u64,
-    /// The object's JSON without its resourceVersion; `None` for a deletion.
+    /// JSON of the object without its resourceVersion; `None` for a deletion.
     pub object: Option<Box<[u8]>>,
 }
 
-/// A write was undone because the journal could not keep it.
+/// A write was rolled back because the journal failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("the write was undone, because it can't be kept: {0}")]
+#[error("write rolled back: journal failed: {0}")]
 pub struct JournalError(pub(super) Arc<str>);
 
-/// Keeps every committed write, and reports to an observer what became of it.
-///
-/// A write is seen and answered when the observer is told that it is durable, and undone when the observer is told that
-/// the journal failed.
+/// Persists every committed write, and reports the outcome to an observer.
+/// A write becomes visible and its writer is answered once it is reported as durable. It is rolled back if the journal
+/// reports a failure.
 pub trait Journal: Send + Sync + fmt::Debug {
-    /// Takes the observer to report to. Called once, before the first write.
+    /// Sets the observer to report to. Called once, before the first write.
     fn start(&self, observer: JournalObserver);
 
-    /// Takes the next write. Called in revision order under the store's lock: it must only enqueue.
+    /// Enqueues the next write. Called in revision order under the store's lock, so it must not block.
     fn append(&self, record: Record);
 }

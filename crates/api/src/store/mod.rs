@@ -1,13 +1,10 @@
-//! The byte store: per resource an ordered map of objects and a log of changes, under one revision counter.
-//!
-//! **Invariant:** one short lock guards everything, and nothing is parsed, serialised or awaited while it is held.
-//!
-//! **Invariant:** readers and watchers see what is durable and nothing else. A write takes its place in the log at once, so
-//! that the next writer builds on it, and is published when the journal has it; a journal that fails undoes what it does
-//! not have. Without a journal both are one step.
-//!
-//! **Invariant:** watchers own no queue. Each holds a place in the resource's log and reads on from there; the log is a
-//! bounded window, so a watcher that falls behind it is told that its version has expired and nothing accumulates for it.
+//! The object store: an ordered map of objects and a log of changes per resource, with one revision counter.
+//! **Invariant:** one lock guards all state. It is held briefly: nothing is parsed, serialised or awaited under it.
+//! **Invariant:** readers and watchers see only durable writes. A write is appended to the log immediately, so that the
+//! next write builds on it, and is published once the journal has persisted it; if the journal fails, pending writes
+//! are rolled back. Without a journal, writes are published immediately.
+//! **Invariant:** watchers have no queue. Each is a position in the resource's log and reads on from there. The log is
+//! bounded: a watcher that falls behind it gets an error that its revision has expired, and nothing accumulates for it.
 
 mod durability;
 mod encoded;
@@ -32,10 +29,10 @@ pub use journal::{Journal, JournalError, Record};
 pub use pairs::Pairs;
 pub use watch::{Batch, Cursor};
 
-/// Frames of this many latest events per resource stay encoded for watchers that keep up.
+/// Number of latest events per resource with a cached frame, for watchers that keep up.
 const WARM_FRAMES: usize = 128;
 
-/// How much history a store remembers per resource.
+/// Limits of the log of changes, per resource.
 #[derive(Debug, Clone, Copy)]
 pub struct History {
     /// Number of changes. Default: 20,000.
@@ -50,32 +47,32 @@ impl Default for History {
     }
 }
 
-/// Why a write did not happen.
+/// Why a write failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// A create found the key taken.
-    #[error("the key exists")]
+    /// A create found an existing object.
+    #[error("object already exists")]
     Exists,
-    /// The object is not at the version that the writer read.
-    #[error("the object changed")]
+    /// The object is no longer at the expected revision.
+    #[error("object was modified since it was read")]
     Changed,
 }
 
-/// The version asked for is older than the window, or newer than the present.
+/// The requested revision is older than the log, or newer than the current revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RevisionError {
-    /// No longer remembered.
+    /// Older than the log.
     TooOld,
-    /// Not reached yet; the current revision.
+    /// Newer than the current revision, which is given.
     TooNew(u64),
 }
 
-/// A consistent picture of one resource.
+/// A consistent snapshot of one resource.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The revision at which it was taken.
+    /// Revision of the snapshot.
     pub revision: u64,
-    /// The objects, ordered by key.
+    /// Objects, sorted by key.
     pub entries: Vec<Arc<Entry>>,
 }
 
@@ -83,11 +80,11 @@ pub struct Snapshot {
 struct Table {
     objects: BTreeMap<Arc<str>, Arc<Entry>>,
     log: VecDeque<Arc<Event>>,
-    /// Bytes held only by the log.
+    /// Bytes of superseded versions that only the log holds.
     superseded: usize,
-    /// Changes up to here have left the log.
+    /// Changes up to this revision have been removed from the log.
     compacted: u64,
-    /// Moves when a custom resource is withdrawn, which ends its watches.
+    /// Incremented to end all watches, such as when a custom resource is no longer served.
     epoch: u64,
     tail: signal::Sender<u64>,
 }
@@ -104,7 +101,7 @@ impl Table {
         }
     }
 
-    /// A copy that changes apart from this one, all of which may be seen.
+    /// Returns an independent copy, with everything published.
     fn fork(&self, revision: u64) -> Self {
         Self {
             objects: self.objects.clone(),
@@ -116,7 +113,7 @@ impl Table {
         }
     }
 
-    /// Appends a change to the log, of which everything up to `published` may be seen.
+    /// Appends a change to the log. Changes up to `published` are visible.
     fn append(&mut self, event: Event, history: &History, published: u64) {
         self.superseded += event.previous.as_ref().map_or(0, |p| p.size());
         let revision = event.revision;
@@ -125,7 +122,7 @@ impl Table {
             cold.forget_frame();
         }
         while self.log.len() > history.events || self.superseded > history.bytes {
-            // What is not published yet may have to be undone.
+            // Unpublished changes may have to be rolled back.
             if self.log.front().is_none_or(|oldest| oldest.revision > published) {
                 break;
             }
@@ -138,7 +135,7 @@ impl Table {
         }
     }
 
-    /// Changes after a revision, oldest first.
+    /// Returns changes after a revision, oldest first.
     fn after(&self, revision: u64) -> impl Iterator<Item = &Arc<Event>> {
         let newest = self.log.back().map_or(0, |e| e.revision);
         let from = match newest <= revision {
@@ -151,11 +148,11 @@ impl Table {
 
 #[derive(Debug)]
 struct Inner {
-    /// The last revision that a write was given.
+    /// Revision of the latest write.
     revision: u64,
-    /// The last revision that readers and watchers see: the last that is durable.
+    /// Latest durable revision, which readers and watchers see.
     published: u64,
-    /// What happened up to here is not known: it was before a restart.
+    /// Changes up to this revision are unknown, since they precede a restart.
     restored: u64,
     tables: HashMap<Arc<str>, Table, RandomState>,
 }
@@ -167,34 +164,34 @@ impl Inner {
     }
 }
 
-/// What the store and its journal's observer share.
+/// State shared between the store and its journal's observer.
 #[derive(Debug)]
 struct Shared {
     inner: Mutex<Inner>,
     durability: signal::Sender<Durability>,
-    /// Called with the changes that a failed journal has undone, latest first.
+    /// Callback with the changes that were rolled back, latest first.
     on_undo: OnceLock<durability::OnUndo>,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics half way through a change, so a poisoned lock still guards whole data.
+        // Nothing panics in the middle of a change, so data behind a poisoned lock is consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// All objects of one server. Cheap to clone; clones share the contents.
+/// All objects of one server. Cheap to clone; clones share the content.
 #[derive(Debug, Clone)]
 pub struct Store {
     shared: Arc<Shared>,
-    /// Parts that many objects share.
+    /// Field sets shared between objects.
     records: Arc<encoded::Records>,
     history: History,
     journal: Option<Arc<dyn Journal>>,
 }
 
 impl Store {
-    /// An empty store that hands its writes to a journal, if there is one.
+    /// Creates an empty store. With a journal, writes are published once it has persisted them.
     #[must_use]
     pub fn new(history: History, journal: Option<Arc<dyn Journal>>) -> Self {
         let inner = Inner { revision: 1, published: 1, restored: 0, tables: HashMap::default() };
@@ -209,8 +206,9 @@ impl Store {
         Self { shared, records: Arc::default(), history, journal }
     }
 
-    /// A store in memory with the same objects, revisions and history, which changes apart from this one. Versions of objects
-    /// are shared, so that the copy takes little time and memory.
+    /// Returns an independent in-memory copy with the same objects, revisions and history.
+    ///
+    /// Object versions are shared, so that a copy takes little time and memory.
     ///
     /// ```
     /// # use serde_json::json;
@@ -242,25 +240,25 @@ impl Store {
         self.shared.lock()
     }
 
-    /// The latest revision that readers and watchers see.
+    /// Returns the latest published revision, which readers and watchers see.
     #[must_use]
     pub fn revision(&self) -> u64 {
         let inner = self.lock();
         inner.published
     }
 
-    /// The revision of the latest write, which may not be durable yet.
+    /// Returns the revision of the latest write, which may not be durable yet.
     pub fn latest(&self) -> u64 {
         self.lock().revision
     }
 
-    /// The object at `key` of `resource` as the latest write left it: what the next write builds on.
+    /// Returns an object as of the latest write, durable or not. For writers.
     #[must_use]
     pub fn get(&self, resource: &str, key: &str) -> Option<Arc<Entry>> {
         self.lock().tables.get(resource)?.objects.get(key).cloned()
     }
 
-    /// The object at `key` of `resource` as readers see it: without what is not durable yet.
+    /// Returns an object as of the latest durable write. For readers.
     #[must_use]
     pub fn read(&self, resource: &str, key: &str) -> Option<Arc<Entry>> {
         let inner = self.lock();
@@ -271,18 +269,18 @@ impl Store {
         }
     }
 
-    /// The number of objects of `resource`.
+    /// Returns the number of objects of `resource`.
     #[must_use]
     pub fn count(&self, resource: &str) -> usize {
         self.lock().tables.get(resource).map_or(0, |t| t.objects.len())
     }
 
-    /// Stores a new object.
+    /// Creates an object.
     pub fn create(&self, resource: &str, key: &str, draft: Draft) -> Result<Arc<Entry>, WriteError> {
         self.commit(resource, key, None, draft)
     }
 
-    /// Replaces an object that is still at revision `expected`.
+    /// Replaces an object, if it is still at revision `expected`.
     pub fn update(
         &self,
         resource: &str,
@@ -293,7 +291,8 @@ impl Store {
         self.commit(resource, key, Some(expected), draft)
     }
 
-    /// Removes an object that is still at revision `expected`, and gives its last version and the revision of its end.
+    /// Deletes an object, if it is still at revision `expected`. Returns its last version and the revision of the
+    /// deletion.
     pub fn delete(&self, resource: &str, key: &str, expected: u64) -> Result<(Arc<Entry>, u64), WriteError> {
         let mut inner = self.lock();
         let revision = inner.revision + 1;
@@ -339,12 +338,12 @@ impl Store {
         Ok(entry)
     }
 
-    /// What may be seen right after the write of `revision`: without a journal the write itself.
+    /// Returns the published revision right after the write of `revision`: without a journal, that revision.
     fn published_with(&self, inner: &Inner, revision: u64) -> u64 {
         if self.journal.is_some() { inner.published } else { revision }
     }
 
-    /// Hands the change to the journal while the lock still fixes the order.
+    /// Passes the change to the journal, under the lock to preserve the order.
     fn record(&self, resource: &str, entry: &Arc<Entry>, revision: u64, present: bool) {
         if let Some(journal) = &self.journal {
             journal.append(Record {
@@ -357,7 +356,7 @@ impl Store {
         }
     }
 
-    /// Puts a recorded object back at its old revision. Only for a store that is not served yet.
+    /// Restores a recorded object at its old revision. Only for a store that is not served yet.
     pub fn restore(&self, record: &Record, mut draft: Draft) {
         draft.share(&self.records);
         let mut inner = self.lock();
@@ -368,7 +367,7 @@ impl Store {
         inner.table(&record.resource).objects.insert(key, entry);
     }
 
-    /// Ends the restoring: history before the present is unknown.
+    /// Completes the restore at `revision`. Changes before it are unknown.
     pub fn restored(&self, revision: u64) {
         let mut inner = self.lock();
         inner.revision = inner.revision.max(revision);
@@ -380,15 +379,16 @@ impl Store {
         self.shared.durability.send_replace(Durability::new(revision));
     }
 
-    /// The objects as the latest writes left them, whose keys start with `prefix` and come after `after`: what a write is
-    /// judged by.
+    /// Returns objects as of the latest write, durable or not. For the validation of writes.
+    ///
+    /// Includes keys that start with `prefix` and sort after `after`.
     pub fn snapshot(&self, resource: &str, prefix: &str, after: Option<&str>) -> Snapshot {
         let inner = self.lock();
         let entries = inner.tables.get(resource).map_or_else(Vec::new, |table| range(table, prefix, after));
         Snapshot { revision: inner.revision, entries }
     }
 
-    /// The same as readers see them: without what is not durable yet.
+    /// Like [`Store::snapshot`], as of the latest durable write. For readers.
     pub fn list(&self, resource: &str, prefix: &str, after: Option<&str>) -> Snapshot {
         let inner = self.lock();
         let revision = inner.published;
@@ -400,7 +400,7 @@ impl Store {
         Snapshot { revision, entries: rewind(present, later, prefix, after) }
     }
 
-    /// The objects as they were at `revision`, with the same bounds as [`Store::list`].
+    /// Like [`Store::list`], as of `revision`.
     pub fn snapshot_at(
         &self,
         resource: &str,
@@ -423,7 +423,7 @@ impl Store {
         Ok(Snapshot { revision, entries: rewind(present, later, prefix, after) })
     }
 
-    /// Starts to follow `resource` after `revision`.
+    /// Watches `resource` from after `revision`.
     pub fn follow(&self, resource: &str, revision: u64) -> Result<Cursor, RevisionError> {
         let mut inner = self.lock();
         if revision > inner.published {
@@ -438,7 +438,7 @@ impl Store {
         Ok(Cursor::new(self.clone(), resource.into(), revision, epoch, signal))
     }
 
-    /// The objects as readers see them, and a cursor that continues right after them.
+    /// Lists as [`Store::list`] does, and watches from there.
     pub fn snapshot_and_follow(&self, resource: &str, prefix: &str) -> (Snapshot, Cursor) {
         let mut inner = self.lock();
         let revision = inner.published;
@@ -450,7 +450,7 @@ impl Store {
         (Snapshot { revision, entries: rewind(present, later, prefix, None) }, cursor)
     }
 
-    /// Ends all watches of `resource` once they have read everything: it is no longer served in this form.
+    /// Ends all watches of `resource` once they have read everything. For resources no longer served in this form.
     pub fn end_watches(&self, resource: &str) {
         let mut inner = self.lock();
         let table = inner.table(resource);
@@ -473,7 +473,7 @@ fn range(table: &Table, prefix: &str, after: Option<&str>) -> Vec<Arc<Entry>> {
         .collect()
 }
 
-/// Takes changes back, so that what was there before them is left.
+/// Reverts changes, returning the objects as they were before them.
 fn rewind(
     present: Vec<Arc<Entry>>,
     later: Vec<Arc<Event>>,

@@ -1,16 +1,15 @@
-//! JSON paths of printed columns.
-//!
-//! Written by hand: the dialect is client-go's, which is older than RFC 9535 and differs from it in quoting, filters and what
-//! is missing.
+//! JSONPath expressions of printer columns.
+//! Hand-written: the dialect is client-go's, which predates RFC 9535 and differs from it in quoting, filters and
+//! missing values.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// How deep filters may be nested.
+/// Maximum nesting depth of filters.
 const MAX_DEPTH: usize = 16;
 
-/// A way to values in an object, such as `.status.conditions[?(@.type=="Ready")].status`.
+/// A JSONPath, such as `.status.conditions[?(@.type=="Ready")].status`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Path(Vec<Step>);
 
@@ -19,9 +18,9 @@ enum Step {
     Field(String),
     /// All fields or items.
     Every,
-    /// Items from one place to another, both counted from the end if negative.
+    /// Items from start to end with a step; negative positions count from the end.
     Slice(Option<i64>, Option<i64>, i64),
-    /// What any of the paths leads to.
+    /// Results of all of the paths.
     Union(Vec<Path>),
     Filter(Box<Filter>),
     /// The value and everything below it.
@@ -31,7 +30,7 @@ enum Step {
 #[derive(Debug, Clone, PartialEq)]
 struct Filter {
     left: Operand,
-    /// Without a test, being there is enough.
+    /// Without a test, the operand only has to exist.
     test: Option<(Test, Operand)>,
 }
 
@@ -51,23 +50,23 @@ enum Operand {
     Literal(Value),
 }
 
-/// The path can't be followed in this object: types do not compare, or more than one value stands where one is needed.
-struct Astray;
+/// The path fails for this object: a value has the wrong type, or there is more than one where one is needed.
+struct WrongType;
 
 impl Path {
-    /// Reads a path. One that can't be read leads nowhere, as its definition has been validated already.
+    /// Parses a path. `None` if it is invalid, which validation of its definition has reported already.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parser = Parser { rest: text.trim(), depth: 0 };
         let path = parser.path()?;
         parser.rest.is_empty().then_some(path)
     }
 
-    /// The first value that it leads to.
+    /// Returns the first result.
     pub fn first<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         self.follow(value).ok()?.into_iter().next()
     }
 
-    fn follow<'v>(&self, value: &'v Value) -> Result<Vec<&'v Value>, Astray> {
+    fn follow<'v>(&self, value: &'v Value) -> Result<Vec<&'v Value>, WrongType> {
         let mut found = vec![value];
         for step in &self.0 {
             let mut next = Vec::new();
@@ -81,7 +80,7 @@ impl Path {
 }
 
 impl Step {
-    fn take<'v>(&self, value: &'v Value, out: &mut Vec<&'v Value>) -> Result<(), Astray> {
+    fn take<'v>(&self, value: &'v Value, out: &mut Vec<&'v Value>) -> Result<(), WrongType> {
         match self {
             Self::Field(name) => out.extend(value.as_object().and_then(|map| map.get(name))),
             Self::Every => match value {
@@ -91,7 +90,7 @@ impl Step {
             },
             Self::Slice(start, end, step) => {
                 let Some(items) = value.as_array() else {
-                    return if value.is_null() { Ok(()) } else { Err(Astray) };
+                    return if value.is_null() { Ok(()) } else { Err(WrongType) };
                 };
                 out.extend(slice(items, *start, *end, *step)?);
             }
@@ -102,7 +101,7 @@ impl Step {
             }
             Self::Filter(filter) => {
                 let Some(items) = value.as_array() else {
-                    return if value.is_null() { Ok(()) } else { Err(Astray) };
+                    return if value.is_null() { Ok(()) } else { Err(WrongType) };
                 };
                 for item in items {
                     if filter.holds(item)? {
@@ -116,15 +115,16 @@ impl Step {
     }
 }
 
-fn slice(items: &[Value], start: Option<i64>, end: Option<i64>, step: i64) -> Result<Vec<&Value>, Astray> {
-    let length = i64::try_from(items.len()).map_err(|_| Astray)?;
+fn slice(items: &[Value], start: Option<i64>, end: Option<i64>, step: i64) -> Result<Vec<&Value>, WrongType> {
+    let length = i64::try_from(items.len()).map_err(|_| WrongType)?;
     let place = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
     let (start, end) = (place(start.unwrap_or(0)), place(end.unwrap_or(length)).min(length));
-    let step = usize::try_from(step).ok().filter(|step| *step > 0).ok_or(Astray)?;
+    let step = usize::try_from(step).ok().filter(|step| *step > 0).ok_or(WrongType)?;
     if start < 0 || start >= length || start > end {
-        return if length == 0 { Ok(Vec::new()) } else { Err(Astray) };
+        return if length == 0 { Ok(Vec::new()) } else { Err(WrongType) };
     }
-    let range = usize::try_from(start).map_err(|_| Astray)?..usize::try_from(end).map_err(|_| Astray)?;
+    let range =
+        usize::try_from(start).map_err(|_| WrongType)?..usize::try_from(end).map_err(|_| WrongType)?;
     Ok(items.get(range).unwrap_or_default().iter().step_by(step).collect())
 }
 
@@ -138,7 +138,7 @@ fn deep<'v>(value: &'v Value, out: &mut Vec<&'v Value>) {
 }
 
 impl Filter {
-    fn holds(&self, item: &Value) -> Result<bool, Astray> {
+    fn holds(&self, item: &Value) -> Result<bool, WrongType> {
         let Some((test, right)) = &self.test else {
             return Ok(match &self.left {
                 Operand::Path(path) => !path.follow(item)?.is_empty(),
@@ -148,7 +148,7 @@ impl Filter {
         let (Some(left), Some(right)) = (self.left.value(item)?, right.value(item)?) else {
             return Ok(false);
         };
-        let order = compare(left, right).ok_or(Astray)?;
+        let order = compare(left, right).ok_or(WrongType)?;
         Ok(match test {
             Test::Equal => order == Ordering::Equal,
             Test::NotEqual => order != Ordering::Equal,
@@ -161,19 +161,19 @@ impl Filter {
 }
 
 impl Operand {
-    fn value<'v>(&'v self, item: &'v Value) -> Result<Option<&'v Value>, Astray> {
+    fn value<'v>(&'v self, item: &'v Value) -> Result<Option<&'v Value>, WrongType> {
         match self {
             Self::Literal(value) => Ok(Some(value)),
             Self::Path(path) => match path.follow(item)?.as_slice() {
                 [] => Ok(None),
                 [one] => Ok(Some(one)),
-                _ => Err(Astray),
+                _ => Err(WrongType),
             },
         }
     }
 }
 
-/// Orders two values of one type.
+/// Compares two values of the same type.
 fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
@@ -205,7 +205,7 @@ impl<'t> Parser<'t> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Steps until something comes that is none.
+    /// Parses steps up to the first character that does not start one.
     fn path(&mut self) -> Option<Path> {
         let mut steps = Vec::new();
         let _ = self.eat("$") || self.eat("@");
@@ -254,7 +254,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// What stands in brackets, up to the closing one.
+    /// Parses the content of brackets, including the closing one.
     fn brackets(&mut self) -> Option<Step> {
         self.blanks();
         if self.eat("?(") {
@@ -303,7 +303,7 @@ impl<'t> Parser<'t> {
         let mut parts = text.split(':');
         let start = number(parts.next()?)?;
         let Some(end) = parts.next() else {
-            // One place: up to the next one, which is the end for the last.
+            // A single index is a slice of length one; that of -1 has an open end.
             let start = start?;
             let end = start.checked_add(1).filter(|end| *end != 0);
             return Some(Step::Slice(Some(start), end, 1));
@@ -412,7 +412,7 @@ mod tests {
         ] {
             assert_eq!(Path::parse(nowhere).unwrap().first(&object), None, "{nowhere}");
         }
-        // Filters within filters are limited, those beside each other are not.
+        // Only nested filters are limited, not consecutive ones.
         let many = format!(".status.conditions{}[0].status", "[?(@.none)]".repeat(MAX_DEPTH + 1));
         assert!(Path::parse(&many).is_some());
         let deep = |depth| format!(".a{}{}", "[?(@.a".repeat(depth), ")]".repeat(depth));

@@ -1,21 +1,21 @@
-//! Expressions of policies and of conditions on webhooks: what they can name, what they have to give, and what they may cost.
+//! CEL expressions of policies and match conditions: variables, result types and cost limits.
 
 use serde_json::Value;
 use steersman_cel::{Program, Value as Cel};
-pub(super) use steersman_kinds::expression::{Compiler, Gives};
+pub(super) use steersman_kinds::expression::{Compiler, ResultType};
 
-/// One expression may cost so much.
+/// Cost limit of one expression.
 const CALL_LIMIT: u64 = 1_000_000;
-/// All conditions of a policy or a webhook together may cost so much.
+/// Cost limit of all match conditions of a policy or webhook.
 pub(super) const CONDITIONS_LIMIT: u64 = 2_500_000;
-/// What a policy does with a write may cost so much.
+/// Cost limit of a policy's evaluation for one write.
 pub(super) const LIMIT: u64 = 10_000_000;
 
-/// What is said once the budget is used up.
+/// The error message once the budget is exhausted.
 pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// An expression, and what it compiles to.
+/// The source of an expression and its compiled program, or the compile error.
 #[derive(Debug)]
 pub(super) struct Expression {
     pub(super) text: String,
@@ -30,7 +30,7 @@ impl Expression {
     }
 }
 
-/// What expressions can name, and what they may cost.
+/// The variables available to expressions, and their budget.
 #[derive(Debug)]
 pub(super) struct Scope<'a> {
     pub(super) object: Cel,
@@ -43,7 +43,7 @@ pub(super) struct Scope<'a> {
     pub(super) budget: Budget,
 }
 
-/// The variables by which expressions ask what users may do.
+/// The variables for authorization checks.
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) authorizer: Cel,
@@ -51,18 +51,18 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// For expressions that can't ask, such as those of messages, though variables that they name may.
+    /// For expressions without an authorizer, such as messages; variables they use may still name it.
     pub(super) fn none() -> Self {
         let missing = |name: &str| Cel::Invalid(format!("no such attribute(s): {name}").into());
         Self { authorizer: missing("authorizer"), request_resource: missing("authorizer.requestResource") }
     }
 }
 
-/// What expressions may still cost.
+/// The remaining cost budget.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     left: u64,
-    /// Whether something cost more than was left. Nothing is run after that.
+    /// Whether an expression exceeded the budget. Nothing is evaluated afterwards.
     spent: bool,
 }
 
@@ -71,10 +71,10 @@ impl Budget {
         Self { left: limit, spent: false }
     }
 
-    /// Pays for something.
+    /// Charges a cost to the budget.
     ///
     /// # Errors
-    /// That there is not enough left.
+    /// If the remaining budget does not suffice.
     fn pay(&mut self, cost: u64) -> Result<(), String> {
         match self.left.checked_sub(cost).filter(|_| !self.spent) {
             Some(left) => self.left = left,
@@ -84,12 +84,12 @@ impl Budget {
     }
 }
 
-/// The variables of a policy, which are told and paid for once, and only if an expression names them.
+/// The variables of a policy, evaluated and charged once, and only if an expression uses them.
 #[derive(Debug, Default)]
 pub(super) struct Variables<'a> {
-    /// By name, each of which may use those before it.
+    /// Variables by name; each may use those before it.
     all: &'a [(String, Expression)],
-    /// What is known of each.
+    /// The values evaluated so far.
     known: Vec<Option<Cel>>,
 }
 
@@ -98,7 +98,8 @@ impl<'a> Variables<'a> {
         Self { all, known: vec![None; all.len()] }
     }
 
-    /// Which are named by an expression, or by variables that it names. A text that does not contain a name can't name it.
+    /// Returns which variables an expression uses, directly or indirectly.
+    /// A source that does not contain a name cannot use it.
     fn named(&self, expression: &Expression) -> Vec<bool> {
         let mut texts = vec![expression.text.as_str()];
         let mut named = vec![false; self.all.len()];
@@ -111,7 +112,7 @@ impl<'a> Variables<'a> {
         named
     }
 
-    /// Those that are known, as a value.
+    /// Returns the evaluated variables as a map value.
     fn value(&self) -> Cel {
         let known = self.all.iter().zip(&self.known);
         let known = known.filter_map(|((name, _), value)| Some((Cel::string(name.as_str()), value.clone()?)));
@@ -119,31 +120,31 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// Why a program has no value.
+/// The reasons a program has no value.
 enum RunError {
-    /// The budget is used up, and no other program runs either.
+    /// The budget is exhausted; no other program runs either.
     OutOfBudget(String),
-    /// The program itself failed.
+    /// The program failed.
     Evaluation(String),
 }
 
 impl Scope<'_> {
-    /// Begins with a budget and with variables that are not yet evaluated: when their inputs have changed, and for
-    /// each purpose of expressions.
+    /// Resets the budget and the evaluated variables.
+    /// Call it when the inputs change and for each kind of expression.
     pub(super) fn begin(&mut self, budget: Budget) {
         self.budget = budget;
         self.variables = Variables::new(self.variables.all);
     }
 
-    /// Whether expressions have cost more than they may, so that all of them have failed.
+    /// Whether the budget was exceeded, in which case all expressions fail.
     pub(super) fn is_spent(&self) -> bool {
         self.budget.spent
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     ///
     /// # Errors
-    /// Why there is none.
+    /// If compilation or evaluation fails.
     pub(super) fn run(&mut self, expression: &Expression) -> Result<Cel, String> {
         let program = expression.program.as_ref().map_err(|why| format!("compilation error: {why}"))?;
         if program.uses("variables") {
@@ -155,10 +156,11 @@ impl Scope<'_> {
         })
     }
 
-    /// Evaluates the variables that an expression names. One that fails is an error only where it is read.
+    /// Evaluates the variables that an expression uses.
+    /// One that fails causes an error only where it is read.
     ///
     /// # Errors
-    /// That the budget is used up.
+    /// If the budget is exhausted.
     fn compose(&mut self, expression: &Expression) -> Result<(), String> {
         let named = self.variables.named(expression);
         for (index, (name, variable)) in self.variables.all.iter().enumerate() {
@@ -180,9 +182,9 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// The value of a program.
+    /// Evaluates a program.
     fn run_with(&mut self, program: &Program) -> Result<Cel, RunError> {
-        // Nothing is run any more.
+        // No further evaluation once the budget is exhausted.
         self.budget.pay(0).map_err(RunError::OutOfBudget)?;
         let names = [
             ("object", self.object.clone()),
@@ -199,17 +201,17 @@ impl Scope<'_> {
         value.map_err(|error| RunError::Evaluation(error.to_string()))
     }
 
-    /// Whether all conditions hold; one that does not settles it.
+    /// Whether all conditions are true; a single false one decides.
     ///
     /// # Errors
-    /// Why that can't be told.
+    /// If no condition is false and at least one cannot be evaluated, or if the budget is exhausted.
     pub(super) fn holds(&mut self, conditions: &[Expression]) -> Result<bool, String> {
         let mut failures = Vec::new();
         for condition in conditions {
             match self.run(condition) {
                 Ok(Cel::Bool(false)) => return Ok(false),
                 Ok(_) => {}
-                // That counts alone.
+                // This error replaces all others.
                 Err(why) if self.is_spent() => return Err(why),
                 Err(why) => failures.push(why),
             }
@@ -251,7 +253,8 @@ mod tests {
     fn variables_are_paid_for_once_and_only_if_they_are_named() {
         let long = "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(n, n > 0)";
         let (compiler, list) = variables(&[("long", long), ("other", long), ("both", "variables.long")]);
-        let run = |text: &str| Expression::new(&json!(text), |text| compiler.expression(text, Gives::Bool));
+        let run =
+            |text: &str| Expression::new(&json!(text), |text| compiler.expression(text, ResultType::Bool));
         let mut scope = scope(&list, 1000);
         let cost = |scope: &mut Scope<'_>, text: &str| {
             let before = scope.budget.left;
@@ -263,7 +266,7 @@ mod tests {
         assert!(first > 2 * second, "{first} {second}");
         assert_eq!(cost(&mut scope, "variables.long"), second);
         assert!(scope.variables.known[1].is_none());
-        // For another purpose, or another object.
+        // For another kind of expression, or another object.
         scope.begin(scope.budget);
         assert_eq!(cost(&mut scope, "variables.both"), first);
     }
@@ -271,7 +274,8 @@ mod tests {
     #[test]
     fn nothing_is_run_once_the_budget_is_used_up() {
         let (compiler, list) = variables(&[]);
-        let run = |text: &str| Expression::new(&json!(text), |text| compiler.expression(text, Gives::Bool));
+        let run =
+            |text: &str| Expression::new(&json!(text), |text| compiler.expression(text, ResultType::Bool));
         let mut scope = scope(&list, 10);
         assert!(scope.run(&run("true")).is_ok());
         let costly = run("[1, 2, 3, 4, 5, 6, 7, 8, 9].all(n, n > 0)");

@@ -1,7 +1,7 @@
-//! Refuses what a namespace's quotas have no room for.
+//! Resource quota enforcement.
 //!
-//! Usage is counted from the stored objects at the moment of the write, not taken from the quota's status, so it is
-//! never behind.
+//! Usage is counted from the stored objects at the time of the write instead of the quota's status, so it is never
+//! stale.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -17,8 +17,9 @@ use crate::{catalog::Resource, core::Core};
 
 const QUOTAS: &str = "resourcequotas";
 
-/// Checks quotas for a new object, or a new version of `old`. The writer holds the answer until the object is stored, so that
-/// two writers do not share one room.
+/// Checks quotas for a new object, or an update of `old`.
+/// The caller holds the returned lock until the object is stored, so that concurrent writes cannot both use the same
+/// remaining quota.
 pub(crate) fn reserve<'a>(
     core: &'a Core,
     resource: &Resource,
@@ -52,9 +53,9 @@ pub(crate) fn reserve<'a>(
         };
         if *resource.storage == *"pods"
             && old.is_none()
-            && let Some(unsaid) = quota.unsaid(object)
+            && let Some(unspecified) = quota.unspecified(object)
         {
-            return refuse(&format!("failed quota: {}: must specify {unsaid}", entry.name()));
+            return refuse(&format!("failed quota: {}: must specify {unspecified}", entry.name()));
         }
         let used = used(core, &quota, &resource.storage, &prefix);
         let over: Vec<&String> = asked
@@ -84,7 +85,7 @@ pub(crate) fn reserve<'a>(
     Ok(Some(held))
 }
 
-/// What the objects of one resource use.
+/// Returns the usage by objects of one resource.
 fn used(core: &Core, quota: &Quota, resource: &str, prefix: &str) -> Amounts {
     let mut total = Amounts::new();
     for entry in core.store.snapshot(resource, prefix, None).entries {

@@ -1,10 +1,10 @@
-//! Between JSON and the values of expressions.
+//! Converts between JSON and CEL values.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 use steersman_cel::Value as Cel;
 
-/// A JSON value as expressions see it.
+/// Converts JSON to CEL.
 pub(super) fn cel(value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,
@@ -22,13 +22,13 @@ pub(super) fn cel(value: &Value) -> Cel {
     }
 }
 
-/// Numbers beyond this are not the same in every language, and are written as text.
+/// Larger integers lose precision in JavaScript and are written as strings.
 const LARGEST: u64 = (1 << 53) - 1;
 
-/// A value of an expression as JSON.
+/// Converts CEL to JSON.
 ///
 /// # Errors
-/// What can't be written as JSON.
+/// If the value has no JSON representation.
 pub(super) fn json(value: &Cel) -> Result<Value, String> {
     Ok(match value {
         Cel::Null => Value::Null,
@@ -53,6 +53,6 @@ pub(super) fn json(value: &Cel) -> Result<Value, String> {
             let field = |(key, value): &(std::sync::Arc<str>, Cel)| Ok((key.to_string(), json(value)?));
             Value::Object(object.fields.iter().map(field).collect::<Result<Map<_, _>, String>>()?)
         }
-        other => return Err(format!("{} is nothing that an object can hold", other.type_name())),
+        other => return Err(format!("a value of type {} cannot be converted to JSON", other.type_name())),
     })
 }

@@ -1,4 +1,4 @@
-//! Requests that are passed on to the servers behind APIServices.
+//! Proxies requests to the servers behind APIServices.
 
 use bytes::{Buf as _, Bytes};
 use http::{
@@ -17,10 +17,10 @@ const USER: HeaderName = HeaderName::from_static("x-remote-user");
 const UID: HeaderName = HeaderName::from_static("x-remote-uid");
 const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
-/// Answers that are read whole are at most so long.
+/// Maximum size of a fetched document.
 const MAX_DOCUMENT: usize = 64 << 20;
 
-/// Passes a request of a user on.
+/// Proxies a user's request.
 pub(crate) async fn proxy<B>(
     core: &Core,
     remote: &Remote,
@@ -56,7 +56,7 @@ where
     }
 }
 
-/// Why another server does not answer, in the words of the one that it is behind.
+/// Returns the "service unavailable" response of the aggregator.
 fn unavailable(why: &str) -> Response<Body> {
     let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -69,7 +69,7 @@ async fn send(
     mut request: Request<ProxyBody>,
 ) -> Result<Response<Body>, String> {
     let Some(client) = &core.aggregator.client else {
-        return Err("servers behind services are not reachable from here".into());
+        return Err("no client for aggregated API servers configured".into());
     };
     let host = format!("{}.{}.svc", remote.service, remote.namespace);
     let host = HeaderValue::from_str(&host).map_err(|error| error.to_string())?;
@@ -78,14 +78,14 @@ async fn send(
     client.send(remote.target(&core.store, service.as_ref()), request).await
 }
 
-/// A document of another server, which is asked for as the aggregator.
+/// A document fetched from an extension server as the aggregator's own user.
 pub(super) struct Fetched {
     pub(super) status: StatusCode,
     pub(super) media_type: String,
     pub(super) body: Bytes,
 }
 
-/// Reads a document of another server, whether or not it is known to be available.
+/// Fetches a document, whether or not the server is known to be available.
 pub(super) async fn fetch(core: &Core, remote: &Remote, path: &str, accept: &str) -> Result<Fetched, String> {
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let mut request =
@@ -102,7 +102,7 @@ pub(super) async fn fetch(core: &Core, remote: &Remote, path: &str, accept: &str
     })
 }
 
-/// Replaces everything by which a client could say who it is.
+/// Replaces all headers by which a client could claim an identity.
 fn name_user(headers: &mut HeaderMap, user: &User) {
     let claims: Vec<HeaderName> = headers
         .keys()
@@ -116,7 +116,7 @@ fn name_user(headers: &mut HeaderMap, user: &User) {
         headers.remove(name);
     }
     let mut say = |name: HeaderName, value: &str| {
-        // What can't be said in a header is not said.
+        // Values not allowed in a header are omitted.
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             headers.append(name, value);
         }
@@ -135,7 +135,7 @@ fn name_user(headers: &mut HeaderMap, user: &User) {
     }
 }
 
-/// A key as part of a header's name: other characters are written as in URLs.
+/// Escapes a key for use in a header name: other characters are percent-encoded.
 fn escape(key: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte);
     key.bytes()
@@ -143,7 +143,7 @@ fn escape(key: &str) -> String {
         .collect()
 }
 
-/// Whether a request asks for another protocol on its connection.
+/// Whether a request upgrades the connection to another protocol.
 fn is_upgrade(headers: &HeaderMap) -> bool {
     headers
         .get_all(header::CONNECTION)
@@ -153,7 +153,7 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
         .any(|word| word.trim().eq_ignore_ascii_case("upgrade"))
 }
 
-/// Removes headers that are about one connection, except for those that switch its protocol.
+/// Removes hop-by-hop headers, except those for a protocol upgrade.
 fn strip_hop_headers(headers: &mut HeaderMap, switches: bool) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)

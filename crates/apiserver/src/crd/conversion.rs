@@ -1,4 +1,4 @@
-//! Conversion by a webhook: `ConversionReview`.
+//! Webhook conversion of custom resources (`ConversionReview`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,10 +18,10 @@ use crate::{
 };
 
 const GROUP: &str = "apiextensions.k8s.io";
-/// A webhook has so long to answer.
+/// Timeout of a conversion webhook call.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The question to a webhook, which only borrows the objects that it is about.
+/// The request to a webhook, which borrows the objects.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Question<'a> {
@@ -38,20 +38,20 @@ struct Request<'a> {
     uid: &'a str,
 }
 
-/// Who converts the objects of a definition.
+/// The conversion webhook of a definition.
 #[derive(Debug)]
 pub(crate) struct Converter {
     client: Client,
     caller: Caller,
     environment: Arc<dyn Environment>,
-    /// The versions of questions that the webhook understands, as the definition lists them.
+    /// The review versions that the webhook supports, from the definition.
     reviews: Vec<String>,
-    /// The apiVersions that objects can have.
+    /// The apiVersions of the definition.
     known: Vec<String>,
 }
 
 impl Converter {
-    /// The converter of a definition, unless its versions differ in nothing but their names.
+    /// Returns the converter of a definition, if its strategy is `Webhook`.
     pub(super) fn new(core: &Core, definition: &Value) -> Option<Self> {
         let spec = &definition["spec"];
         let conversion = &spec["conversion"];
@@ -71,13 +71,13 @@ impl Converter {
         })
     }
 
-    /// Rewrites objects into version `to`, and says of each whether that changed it. Objects that are in that version already are
-    /// not asked about.
+    /// Converts objects to version `to` and returns whether each was changed.
+    /// Objects already in that version are not sent to the webhook.
     ///
     /// # Errors
-    /// Why that did not work, in the real server's words.
+    /// If the conversion fails, with the text of the real server.
     async fn convert_all(&self, objects: Vec<Value>, to: &str) -> Result<Vec<(Value, bool)>, String> {
-        // There is nothing to ask about an object without content.
+        // Empty objects need no conversion.
         let is_other = |object: &Value| object["apiVersion"] != to && !is_empty(object);
         let asked: Vec<&Value> = objects.iter().filter(|object| is_other(object)).collect();
         let Some(first) = asked.first() else {
@@ -114,7 +114,7 @@ impl Converter {
         Ok(converted)
     }
 
-    /// What the webhook makes of objects.
+    /// Calls the webhook and returns the converted objects.
     async fn ask(&self, objects: &[&Value], to: &str) -> Result<Vec<Value>, String> {
         let known = |version: &&String| matches!(version.as_str(), "v1" | "v1beta1");
         let Some(version) = self.reviews.iter().find(known) else {
@@ -138,7 +138,7 @@ impl Converter {
                 return Err(format!("expected webhook response of {expected}, got {found}"));
             }
         }
-        // An answer need not be an object.
+        // The response may be any JSON value.
         let mut response = answer.get_mut("response").map(Value::take).unwrap_or_default();
         if response.is_null() {
             return Err("no response provided".into());
@@ -171,12 +171,12 @@ impl strategy::Converter for Converter {
     }
 }
 
-/// Whether an object has nothing but a type.
+/// Whether an object has only `apiVersion` and `kind`.
 fn is_empty(object: &Value) -> bool {
     object.as_object().is_some_and(|fields| fields.keys().all(|key| key == "apiVersion" || key == "kind"))
 }
 
-/// An object under the name of another version.
+/// Returns the object with another `apiVersion`.
 fn named(mut object: Value, api_version: &str) -> Value {
     object::ensure(&mut object).insert("apiVersion".into(), api_version.into());
     object
@@ -186,23 +186,23 @@ fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     object::text(value, path).unwrap_or_default()
 }
 
-/// `group/version, Kind=kind`.
+/// Formats an object's type: `group/version, Kind=kind`.
 fn kind_of(object: &Value) -> String {
     format!("{}, Kind={}", text(object, &["apiVersion"]), text(object, &["kind"]))
 }
 
-/// What is wrong with an answer.
-enum Odd {
-    /// The object is of another kind or version.
+/// The reasons a converted object is invalid.
+enum InvalidConversion {
+    /// Wrong kind or version.
     Kind(String),
-    /// The object is another one.
+    /// A different object.
     Identity(String),
-    /// Its metadata can't be.
+    /// Invalid metadata.
     Metadata(String),
 }
 
-impl Odd {
-    /// The words for it: one object alone is spoken of otherwise than one of several.
+impl InvalidConversion {
+    /// Formats the message, which differs for a single object and for one of several.
     fn say(&self, index: usize, single: bool) -> String {
         match self {
             Self::Kind(why) if single => format!("returned invalid object at index {index}: {why}"),
@@ -216,29 +216,35 @@ impl Odd {
     }
 }
 
-/// Judges what became of an object, and gives it back the metadata that no conversion may change.
-fn accept(original: &Value, mut converted: Value, to: &str) -> Result<Value, Odd> {
+/// Validates a converted object and restores the metadata that a conversion must not change.
+fn accept(original: &Value, mut converted: Value, to: &str) -> Result<Value, InvalidConversion> {
     let field = |name: &str| (text(original, &[name]), text(&converted, &[name]));
     let (_, version) = field("apiVersion");
     if version != to {
-        return Err(Odd::Kind(format!("invalid groupVersion (expected {to}, received {version})")));
+        return Err(InvalidConversion::Kind(format!(
+            "invalid groupVersion (expected {to}, received {version})"
+        )));
     }
     let (expected, kind) = field("kind");
     if kind != expected {
-        return Err(Odd::Kind(format!("invalid kind (expected {expected}, received {kind})")));
+        return Err(InvalidConversion::Kind(format!("invalid kind (expected {expected}, received {kind})")));
     }
     for (name, shown) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let (before, after) = (object::meta_text(original, name), object::meta_text(&converted, name));
         if before != after {
-            return Err(Odd::Identity(format!("must have the same {shown}: {before} != {after}")));
+            return Err(InvalidConversion::Identity(format!(
+                "must have the same {shown}: {before} != {after}"
+            )));
         }
     }
     let said = match converted.get_mut("metadata").map(Value::take) {
-        None => return Err(Odd::Metadata("missing metadata in converted object".into())),
+        None => return Err(InvalidConversion::Metadata("missing metadata in converted object".into())),
         Some(said @ Value::Object(_)) => said,
         Some(other) => {
             let found = go_type(&other);
-            return Err(Odd::Metadata(format!("invalid metadata of type {found} in converted object")));
+            return Err(InvalidConversion::Metadata(format!(
+                "invalid metadata of type {found} in converted object"
+            )));
         }
     };
     object::carry(original, &mut converted, "metadata");
@@ -249,13 +255,13 @@ fn accept(original: &Value, mut converted: Value, to: &str) -> Result<Value, Odd
         };
         let Some(pairs) = entries.as_object() else {
             let found = go_type(entries);
-            return Err(Odd::Metadata(format!(
+            return Err(InvalidConversion::Metadata(format!(
                 "invalid metadata.{name} of type {found} in converted object"
             )));
         };
         if let Some((key, odd)) = pairs.iter().find(|(_, value)| !value.is_string()) {
             let found = go_type(odd);
-            return Err(Odd::Metadata(format!(
+            return Err(InvalidConversion::Metadata(format!(
                 "metadata.{name}[{key}] must be a string, but is {found} in converted object"
             )));
         }
@@ -270,14 +276,14 @@ fn accept(original: &Value, mut converted: Value, to: &str) -> Result<Value, Odd
             }
             if !errors.is_empty() {
                 let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                return Err(Odd::Metadata(aggregate(&errors)));
+                return Err(InvalidConversion::Metadata(aggregate(&errors)));
             }
         }
     }
     Ok(converted)
 }
 
-/// What Go calls the type of a JSON value.
+/// Returns Go's name for the type of a JSON value.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

@@ -1,4 +1,4 @@
-//! Bindings, which put pods onto nodes.
+//! Bindings: assigns pods to nodes.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     write::Mode,
 };
 
-/// Puts a pod onto a node by way of the older resource, which names the pod in its body.
+/// Binds a pod through the legacy `bindings` resource, which names the pod in the body.
 pub(super) async fn bind_by_name(
     call: Call,
     media: &str,
@@ -29,7 +29,9 @@ pub(super) async fn bind_by_name(
 ) -> ApiResult<Response<Body>> {
     let binding = decode::object(&call, media, body, warnings)?.object;
     let catalog = call.core.catalog();
-    let pods = catalog.find("", "v1", "pods").ok_or_else(|| ApiError::internal("there are no pods"))?;
+    let pods = catalog
+        .find("", "v1", "pods")
+        .ok_or_else(|| ApiError::internal("the resource pods is not served"))?;
     let call = Call {
         resource: Arc::clone(pods),
         subresource: Some("binding".to_owned()),
@@ -39,7 +41,7 @@ pub(super) async fn bind_by_name(
     bind_to(&call, binding, warnings).await
 }
 
-/// Puts a pod onto a node.
+/// Binds a pod to a node.
 pub(super) async fn bind(
     call: &Call,
     media: &str,
@@ -101,7 +103,7 @@ async fn bind_to(call: &Call, mut binding: Value, warnings: &mut Vec<String>) ->
     Ok(json_response(StatusCode::CREATED, Body::whole(status.to_string())))
 }
 
-/// Refuses a binding that means another pod of the name, or another version of it.
+/// Rejects a binding whose uid or resourceVersion does not match the pod.
 fn check_preconditions(call: &Call, pod: &Value, binding: &Value) -> ApiResult<()> {
     let uid = object::uid(binding);
     if !uid.is_empty() && uid != object::uid(pod) {
@@ -114,7 +116,7 @@ fn check_preconditions(call: &Call, pod: &Value, binding: &Value) -> ApiResult<(
     Ok(())
 }
 
-/// What keeps a pod from being put onto a node.
+/// Returns why a pod cannot be bound to a node, if so.
 fn hindrance(pod: &Value) -> Option<String> {
     let name = object::name(pod);
     let assigned = object::text(pod, &["spec", "nodeName"]).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Disruption budgets, as evictions ask them.
+//! Disruption budgets, enforced by evictions.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::call::Call;
 const BUDGETS: &str = "poddisruptionbudgets.policy";
 const ATTEMPTS: usize = 32;
 
-/// Takes one disruption from the budget of a pod, or refuses.
+/// Uses one allowed disruption of the pod's budget, or rejects the eviction.
 pub(super) fn spend(call: &Call) -> ApiResult<()> {
     let entry = call.stored()?;
     let pod = entry.value();
-    // A pod that does not work yet, or no longer, is no loss.
+    // Evicting a pod that is not running yet or has terminated is no disruption.
     if matches!(pod["status"]["phase"].as_str(), Some("Pending" | "Succeeded" | "Failed"))
         || object::is_deleting(&pod)
     {
@@ -77,7 +77,7 @@ pub(super) fn spend(call: &Call) -> ApiResult<()> {
             return Ok(());
         }
     }
-    Err(refusal("The disruption budget changes too fast.", 10))
+    Err(refusal("The disruption budget could not be updated due to conflicts.", 10))
 }
 
 fn refusal(why: &str, wait: u32) -> ApiError {
@@ -92,7 +92,7 @@ fn refusal(why: &str, wait: u32) -> ApiError {
     error
 }
 
-/// The budgets that speak of a pod.
+/// Returns the budgets that select a pod.
 fn covering(call: &Call, pod: &Entry) -> ApiResult<Vec<Arc<Entry>>> {
     let prefix = format!("{}/", pod.namespace());
     let mut found = call.core.store.snapshot(BUDGETS, &prefix, None).entries;
@@ -105,7 +105,7 @@ fn covering(call: &Call, pod: &Entry) -> ApiResult<Vec<Arc<Entry>>> {
     Ok(found)
 }
 
-/// A selector object in the text form of queries.
+/// Converts a label selector object to its query string form.
 fn requirements(selector: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let labels = selector["matchLabels"].as_object().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! The subresource `scale`.
+//! The `scale` subresource.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -45,15 +45,15 @@ pub(super) async fn scale(
         }
         return answer_value(call, to_scale(&call.resource, paths, &object), StatusCode::OK);
     }
-    let wish = Wish::read(call, media, body, warnings)?;
+    let request = ScaleRequest::read(call, media, body, warnings)?;
     let mut complaints = Vec::new();
     let edit = |current: Option<&Value>| {
         let Some(current) = current else { return Err(ApiError::not_found(&call.resource, &call.name)) };
-        let (next, found) = wish.fulfil(call, paths, current)?;
+        let (next, found) = request.fulfil(call, paths, current)?;
         complaints = found;
         Ok(next.into())
     };
-    // The record of managers is made here, from that of the Scale.
+    // managedFields are updated here, based on those of the Scale.
     let result = update::update(call, Mode::Apply, edit, warnings).await;
     let complained = decode::complain_of(call, "Scale", "v1", &complaints, warnings);
     let (written, _) = result?;
@@ -62,17 +62,17 @@ pub(super) async fn scale(
     answer_value(call, to_scale(&call.resource, paths, &object), StatusCode::OK)
 }
 
-/// What a client wants of a Scale.
-enum Wish {
-    /// To be this.
+/// The requested change of a Scale.
+enum ScaleRequest {
+    /// Replaces the Scale.
     Replace(Value),
-    /// To be changed so.
+    /// Patches the Scale.
     Patch(Patch),
-    /// To have this applied.
+    /// Applies a configuration to the Scale.
     Apply(Intent),
 }
 
-impl Wish {
+impl ScaleRequest {
     fn read(call: &Call, media: &str, body: &Bytes, warnings: &mut Vec<String>) -> ApiResult<Self> {
         if call.verb == Verb::Update {
             let document = decode::part(call, media, body, warnings)?;
@@ -89,7 +89,7 @@ impl Wish {
         Patch::decode(call, media, body).map(Self::Patch)
     }
 
-    /// What becomes of an object that is scaled, and complaints about fields.
+    /// Returns the scaled object and field errors.
     fn fulfil(&self, call: &Call, paths: &ScalePaths, current: &Value) -> ApiResult<(Value, Vec<String>)> {
         let mut before = to_scale(&call.resource, paths, current);
         let owners = current["metadata"]["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
@@ -113,7 +113,8 @@ impl Wish {
                 kind.track(call, &before, patched)
             }
             Self::Apply(_) if call.resource.custom => {
-                // The real server can't apply to this part of a custom resource, whose types know no Scale.
+                // The real server cannot apply to a custom resource's Scale, since the resource's types do not
+                // include it.
                 let (namespace, name) = (call.scope(), &call.name);
                 return Err(ApiError::unforeseen(format!(
                     "failed to convert new object ({namespace}/{name}; {API_VERSION}, Kind=Scale) to proper version: request to convert CR to an invalid group/version: {API_VERSION}"
@@ -147,7 +148,7 @@ impl Wish {
     }
 }
 
-/// The patched Scale, and complaints about its fields.
+/// Returns the patched Scale and its field errors.
 fn patched(call: &Call, patch: &Patch, before: &Value) -> ApiResult<(Value, Vec<String>)> {
     let mut patched = patch
         .apply(before, |patch| Some(strategic_merge_patch(before, patch, schema::definitions(), TYPE)))?;
@@ -173,7 +174,7 @@ fn negative(call: &Call, paths: &ScalePaths, replicas: i64) -> ApiError {
     ApiError::invalid_kind("autoscaling", "Scale", &call.name, vec![error])
 }
 
-/// The fields of a manager's entry.
+/// Returns the fields of a managedFields entry.
 fn fields(entry: &Value) -> FieldSet<'_> {
     entry.get("fieldsV1").and_then(|fields| FieldSet::from_fields_v1(fields).ok()).unwrap_or_default()
 }
@@ -188,7 +189,7 @@ fn set_of(names: &[String]) -> FieldSet<'_> {
     set
 }
 
-/// Who manages the replicas, as entries of a Scale.
+/// Returns the managers of the replicas, as managedFields of the Scale.
 fn of_scale(owners: &[Value], replicas: &[String]) -> Vec<Value> {
     let (path, there) = (path_of(replicas), FieldSet::of_fields([&["spec", "replicas"][..]]));
     let mut entries = Vec::new();
@@ -202,10 +203,11 @@ fn of_scale(owners: &[Value], replicas: &[String]) -> Vec<Value> {
     entries
 }
 
-/// The entries of an object once its Scale has those: a manager of the replicas by way of the Scale has an entry of its own,
-/// which has no time, and no other entry has the replicas.
+/// Merges the Scale's managedFields into those of its object.
+/// Managers of the replicas get an entry for the scale subresource, without a time, and all other entries lose the
+/// replicas.
 fn of_object(owners: &[Value], of_scale: &[Value], replicas: &[String], api_version: &str) -> Vec<Value> {
-    // Appliers are the same in all versions.
+    // Appliers are identical in all versions.
     let identity = |entry: &Value| {
         let version = (entry["operation"] != "Apply").then(|| entry["apiVersion"].clone());
         (entry["manager"].clone(), entry["operation"].clone(), version, entry["subresource"].clone())

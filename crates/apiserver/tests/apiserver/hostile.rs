@@ -14,7 +14,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 
-/// Sends a request and gives the answer while its body is still under way.
+/// Sends a request and returns the response before its body is complete.
 async fn send(server: &Server, user: User, request: &str, media: &str, body: &Value) -> Response<Body> {
     let (method, path) = request.split_once(' ').unwrap();
     let builder = Request::builder().method(method).uri(path).extension(user).header("content-type", media);
@@ -54,7 +54,7 @@ fn subject() -> Value {
     json!([{"apiGroup": RBAC, "kind": "User", "name": "mallory"}])
 }
 
-/// Gives the attacker these rights in the namespace `default`, in place of those from before.
+/// Replaces the attacker's rights in the namespace `default`.
 async fn grant(server: &Server, rules: Value) {
     for kind in ["roles", "rolebindings"] {
         let (code, answer) = ask(server, User::admin(), &format!("DELETE {ROLES}/{kind}"), Value::Null).await;
@@ -66,7 +66,7 @@ async fn grant(server: &Server, rules: Value) {
     made(server, &format!("{ROLES}/rolebindings"), binding).await;
 }
 
-/// Gives the attacker these rights in the whole cluster, beside those from before.
+/// Adds rights of the attacker in the whole cluster.
 async fn grant_everywhere(server: &Server, name: &str, rules: Value) {
     let base = "/apis/rbac.authorization.k8s.io/v1";
     made(server, &format!("{base}/clusterroles"), json!({"metadata": {"name": name}, "rules": rules})).await;
@@ -106,8 +106,9 @@ async fn define_widgets(server: &Server) {
     made(server, DEFINITIONS, definition).await;
 }
 
-/// What a request comes to for a user with the right to its verb alone: for an object that is there, for one that is not, and
-/// for one that is not if the user may create too. The same is asked of the real server in the oracle's `rights.yaml`.
+/// Expected status codes for a user with the right to one verb only.
+/// For an existing object, for a missing one, and for a missing one if the user may also create. The oracle's `rights.yaml`
+/// sends the same requests to the real server.
 const MATRIX: &str = "
 resource     part    verb              there  absent  absent, may create
 configmaps   -       get               200    404     404
@@ -203,7 +204,7 @@ async fn attempt(server: &Server, resource: &str, part: &str, verb: &str) -> (u1
     });
     let mut whole = if part == "scale" { scale } else { object };
     if verb == "update" {
-        // Custom resources want to know which version is meant.
+        // Custom resources require a resourceVersion.
         let (_, stored) = ask(server, User::admin(), &format!("GET {path}/x"), Value::Null).await;
         if let Some(version) = stored["metadata"].get("resourceVersion") {
             whole["metadata"]["resourceVersion"] = version.clone();
@@ -257,7 +258,7 @@ async fn a_verb_gives_what_it_gives_on_the_real_server() {
             };
             assert_eq!(found == 200, stays, "{line}: {what}: {answer}");
         }
-        // Without the right nothing is told, not even whether the object is there.
+        // Without the right, the response does not reveal whether the object exists.
         grant(&server, json!([])).await;
         let (code, answer) = attempt(&server, resource, part, verb).await;
         assert_eq!(code, 403, "{line}: {answer}");
@@ -275,7 +276,7 @@ async fn the_refusal_to_create_names_the_right_that_is_missing() {
         status["message"],
         r#"configmaps "x" is forbidden: User "mallory" cannot create resource "configmaps" in API group "" in the namespace "default""#
     );
-    // An object that could not be made anyway is refused as that.
+    // An invalid object is rejected as invalid, not as forbidden.
     let odd =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a b": "c"}});
     assert_eq!(apply(&server, mallory(), &format!("{path}/x"), odd).await.0, 422);
@@ -310,7 +311,7 @@ async fn rights_in_a_namespace_do_not_reach_other_namespaces() {
     let (_, other) = ask(&server, User::admin(), "GET /api/v1/namespaces/other", Value::Null).await;
     assert_eq!(other["status"]["phase"], "Active");
     assert_eq!(other["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "other"}));
-    // One's own namespace is in itself.
+    // For authorization, a namespace is in itself.
     assert_eq!(ask(&server, mallory(), "GET /api/v1/namespaces/default", Value::Null).await.0, 200);
 }
 
@@ -332,6 +333,9 @@ async fn paths_that_put_more_where_nothing_is_lead_nowhere() {
     }
     let old = "DELETE /apis/apps/v1/watch/namespaces/default/deployments/x";
     assert_eq!(ask(&server, User::admin(), old, Value::Null).await.0, 405);
+    // Collections are deleted in one namespace at a time.
+    let everywhere = "DELETE /apis/apps/v1/deployments";
+    assert_eq!(ask(&server, User::admin(), everywhere, Value::Null).await.0, 405);
     assert_eq!(ask(&server, User::admin(), &format!("GET {path}/x"), Value::Null).await.0, 200);
 }
 
@@ -390,7 +394,7 @@ async fn decisions_about_certificates_are_rights_of_their_own() {
     let conditions = ["Approved", "Failed"].map(|kind| json!({"type": kind, "status": "True"}));
     let both = json!({"status": {"conditions": conditions}});
     assert_eq!(ask(&server, mallory(), &format!("PATCH {SIGNING}/a/status"), both).await.0, 200);
-    // A certificate of the administrators can't be taken away from them again, so none is issued.
+    // A certificate for `system:masters` could not be revoked, so none is issued.
     let masters = request("b", "kubernetes.io/kube-apiserver-client");
     let (code, status) = ask(&server, User::admin(), &format!("POST {SIGNING}"), masters).await;
     assert_eq!(code, 403);
@@ -460,7 +464,7 @@ async fn no_number_of_a_query_ends_the_server() {
             }
         }
     }
-    // The longest watch there is goes on.
+    // A watch with the longest timeout stays open.
     let request = format!("GET {path}?watch=1&timeoutSeconds=9223372036854775807");
     let mut body = send(&server, User::admin(), &request, "", &Value::Null).await.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -594,7 +598,7 @@ async fn what_etcd_would_not_take_is_not_taken() {
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
         },
     });
-    // It is refused before its schema is looked at, which is wrong.
+    // It is rejected before its invalid schema is validated.
     let (code, status) =
         ask(&server, User::admin(), &format!("POST {DEFINITIONS}"), definition.clone()).await;
     assert_eq!((code, &status["message"]), (500, &json!("etcdserver: request is too large")));
@@ -616,7 +620,7 @@ async fn a_role_that_stays_as_it_is_gives_nothing_away() {
     assert_eq!(ask(&server, mallory(), &request, finalize).await.0, 200);
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     assert_eq!(ask(&server, mallory(), &request, label).await.0, 403);
-    // Without a version it may be another role by now.
+    // Without a resourceVersion, it may be another role by now.
     assert_eq!(ask(&server, mallory(), &format!("PUT {ROLES}/roles/strong"), role).await.0, 403);
 }
 

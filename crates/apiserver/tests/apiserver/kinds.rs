@@ -1,9 +1,10 @@
-//! What is particular to built-in kinds, through a client.
+//! Kind-specific behaviour of built-in resources, tested through a client.
 
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::{
+    batch::v1::Job,
     certificates::v1::CertificateSigningRequest,
-    core::v1::{Endpoints, Event, Pod, ServiceAccount},
+    core::v1::{Endpoints, Event, PersistentVolumeClaim, Pod, ServiceAccount},
     networking::v1::IPAddress,
 };
 use kube::{
@@ -69,7 +70,7 @@ async fn a_request_for_a_certificate_is_decided_by_approval_alone() {
     let signed = requests.patch_status("a", &params, &sign(certificate)).await.unwrap();
     assert_eq!(signed.spec.signer_name, "example.com/signer");
     assert!(signed.status.unwrap().certificate.unwrap().0.starts_with(b"-----BEGIN CERTIFICATE-----"));
-    // What is decided and signed stays so.
+    // Approvals and certificates are immutable.
     let approve = async |status: Value| {
         let change: Patch<Value> = Patch::Merge(json!({"status": status}));
         requests.patch_subresource("approval", "a", &params, &change).await
@@ -141,7 +142,7 @@ async fn the_api_server_has_endpoints() {
     assert_eq!(subsets[0].ports.as_ref().unwrap()[0].name.as_deref(), Some("https"));
 }
 
-/// What a server says of a new object: the message of a refusal, and the warnings.
+/// Creates an object and returns the error message and the warnings.
 async fn judgement(path: &str, body: Value) -> (String, Vec<String>) {
     let server = steersman_apiserver::Server::default();
     let ask = async |path: &str, body: &Value| {
@@ -178,6 +179,112 @@ async fn huge_pages_come_whole() {
     assert_eq!(with("4Mi").await, "");
     let refused = with("3Mi").await;
     assert!(refused.contains("3Mi is not positive integer multiple of hugepages-2Mi"), "{refused}");
+}
+
+#[tokio::test]
+async fn extended_resources_are_not_overcommitted() {
+    let with = async |name: &str| {
+        let resources = json!({"requests": {name: "1"}, "limits": {name: "2"}});
+        pod(json!({"resources": resources}), json!({})).await.0
+    };
+    assert_eq!(with("cpu").await, "");
+    let refused = with("example.com/gpu").await;
+    assert!(refused.contains("must be equal to example.com/gpu limit of 2"), "{refused}");
+}
+
+#[tokio::test]
+async fn replicas_of_autoscalers_have_bounds() {
+    let with = async |min: i64, max: i64| {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+        let spec = json!({"minReplicas": min, "maxReplicas": max, "scaleTargetRef": target});
+        let scaler = json!({"metadata": {"name": "h"}, "spec": spec});
+        judgement("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", scaler).await.0
+    };
+    assert_eq!(with(1, 1).await, "");
+    assert!(with(1, 0).await.contains("spec.maxReplicas: Required value: must be set and greater than 0"));
+    assert!(
+        with(1, -1).await.contains("spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1")
+    );
+    assert!(
+        with(-1, 1).await.contains("spec.minReplicas: Invalid value: -1: must be greater than or equal to 1")
+    );
+    assert!(with(2, 1).await.contains("must be greater than or equal to `minReplicas`"));
+}
+
+#[tokio::test]
+async fn a_job_with_its_templates_labels_is_stored_anew_by_its_first_update() {
+    let updated = async |labels: Value| {
+        let client = client();
+        let jobs: Api<Job> = Api::default_namespaced(client);
+        let template = json!({"metadata": {"labels": {"app": "a"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+        let job = json!({"metadata": {"name": "j", "labels": labels},
+            "spec": {"manualSelector": true, "selector": {"matchLabels": {"app": "a"}}, "template": template}});
+        let mut versions = Vec::new();
+        let mut job: Job = jobs.create(&PostParams::default(), &read(job)).await.unwrap();
+        for _ in 0..2 {
+            let before = job.metadata.resource_version.clone();
+            job = jobs.replace("j", &PostParams::default(), &job).await.unwrap();
+            versions.push(job.metadata.resource_version != before);
+        }
+        versions
+    };
+    assert_eq!(updated(Value::Null).await, [true, false]);
+    assert_eq!(updated(json!({"own": "label"})).await, [false, false]);
+}
+
+#[tokio::test]
+async fn events_have_short_reasons() {
+    let with = async |reason: usize, message: usize| {
+        let event = json!({
+            "metadata": {"name": "a"}, "involvedObject": {"namespace": "default"}, "type": "Normal", "action": "Do",
+            "eventTime": "2026-01-01T00:00:00.000000Z", "reportingComponent": "example.com/reporter",
+            "reportingInstance": "one", "reason": "r".repeat(reason), "message": "m".repeat(message),
+        });
+        judgement("/api/v1/namespaces/default/events", event).await.0
+    };
+    assert!(!with(128, 1024).await.contains("Invalid"));
+    assert!(with(129, 1024).await.contains("reason: Invalid value: \"\": can have at most 128 characters"));
+    assert!(with(130, 1024).await.contains("can have at most 128 characters"));
+    assert!(with(128, 1026).await.contains("message: Invalid value: \"\": can have at most 1024 characters"));
+}
+
+#[tokio::test]
+async fn the_class_of_a_claim_stays_in_its_annotation_too() {
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client());
+    let claim = json!({
+        "metadata": {"name": "c", "annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    claims.create(&PostParams::default(), &read(claim)).await.unwrap();
+    let patch = async |metadata: Value| {
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        claims.patch("c", &PatchParams::default(), &patch).await
+    };
+    patch(json!({"labels": {"a": "b"}})).await.unwrap();
+    let refused = patch(json!({"annotations": {"volume.beta.kubernetes.io/storage-class": "slow"}})).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains(
+            "metadata.annotations.volume.beta.kubernetes.io/storage-class: Invalid value: \"slow\""
+        ),
+        "{refused}"
+    );
+    assert!(!refused.contains("spec"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_docker_configuration_is_an_object() {
+    for (content, kind) in
+        [("[]", "array"), ("\"a\"", "string"), ("1", "number"), ("true", "bool"), ("{}", "")]
+    {
+        let data = json!({".dockerconfigjson": content});
+        let secret =
+            json!({"metadata": {"name": "s"}, "type": "kubernetes.io/dockerconfigjson", "stringData": data});
+        let refused = judgement("/api/v1/namespaces/default/secrets", secret).await.0;
+        let why = format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}");
+        assert!(refused.contains(&why) != kind.is_empty(), "{content}: {refused}");
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
-//! The API server, asked as clients ask.
+//! The API server, tested through client requests.
 
 mod access;
 mod client;
+mod columns;
 mod conversion;
 mod descriptions;
 mod durability;

@@ -38,11 +38,12 @@ pub(super) fn add(library: &mut Library) {
     });
 }
 
-/// So much is written at once, in bytes and items of values. What is written is not charged for, and values share their
-/// parts: without an end, a text grows tenfold with each format of ten clauses.
+/// Maximum size that one format call may process, in bytes and items of values.
+/// Output is not charged to the cost budget, and values share their parts: without a limit, ten clauses per call
+/// multiply a string tenfold each time.
 const MOST: usize = 10 << 20;
 
-/// Whether a value can be written with what is `left`, which is taken.
+/// Subtracts the value's size from `left`; false if it does not fit.
 fn fits(value: &Value, left: &mut usize) -> bool {
     let size = match value {
         Value::String(text) => text.len(),
@@ -61,18 +62,18 @@ fn fits(value: &Value, left: &mut usize) -> bool {
 /// A part of a format string.
 enum Piece<'t> {
     Text(&'t str),
-    /// What comes after a `%`, or why that is none.
+    /// The clause after a `%`, or why it is invalid.
     Clause(Result<Clause, String>),
 }
 
-/// How a value is written.
+/// A formatting clause.
 #[derive(Clone, Copy)]
 enum Clause {
     Text,
     Decimal,
-    /// With so many digits behind the point.
+    /// With this number of decimal places.
     Fixed(usize),
-    /// At least so wide.
+    /// Padded to this minimum width.
     Scientific(usize),
     Binary,
     Hex {
@@ -81,10 +82,10 @@ enum Clause {
     Octal,
 }
 
-/// How many digits come behind the point if the clause does not say.
+/// Number of decimal places, unless the clause specifies it.
 const PRECISION: usize = 6;
 
-/// Limit on the digits of a number.
+/// Limit on the precision that a clause can specify.
 const MAX_PRECISION: usize = 1_000;
 
 const UNFINISHED: &str = "unexpected end of string";
@@ -93,7 +94,7 @@ fn out_of_range(index: usize) -> String {
     format!("index {index} out of range")
 }
 
-/// Splits a format string. An error ends it.
+/// Splits a format string into literals and clauses. Stops after an invalid clause.
 fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -120,7 +121,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The clause, unless it is none or there is no value for it: the latter is told first.
+/// Returns the clause if it is valid and has an argument; a missing argument is reported first.
 fn clause_of(clause: Result<Clause, String>, index: usize, count: usize) -> Result<Clause, String> {
     match clause {
         Err(why) if why == UNFINISHED => Err(why),
@@ -152,7 +153,7 @@ fn read_clause(text: &str) -> Result<(Clause, &str), String> {
         Some('b') => Clause::Binary,
         Some(c @ ('x' | 'X')) => Clause::Hex { upper: c == 'X' },
         Some('o') => Clause::Octal,
-        // Go takes the first byte for a character.
+        // Go takes the first byte as a character.
         _ => {
             let first = rest.bytes().next().map_or('\0', char::from);
             return Err(format!("unrecognized formatting clause \"{first}\""));
@@ -162,7 +163,7 @@ fn read_clause(text: &str) -> Result<(Clause, &str), String> {
 }
 
 impl Clause {
-    /// What is wrong with a value of that type.
+    /// The error for a value of an unsupported type.
     fn refusal(self, type_name: &str) -> String {
         let rule = match self {
             Self::Text => {
@@ -178,7 +179,7 @@ impl Clause {
         format!("error during formatting: {rule}, was given {type_name}")
     }
 
-    /// The value that can't be written so, or what in a list or map of literals can't.
+    /// Returns the value that the clause does not support, searching list and map literals.
     fn culprit<'e>(self, value: &'e Expr, types: &Checked) -> Option<&'e Expr> {
         if !self.takes(types.of(value)) {
             return Some(value);
@@ -214,7 +215,7 @@ impl Clause {
                 ));
             }
             (Self::Text, value) => {
-                return text(value).or_else(|Unwritable { type_name, is_inside }| match is_inside {
+                return text(value).or_else(|NoStringForm { type_name, is_inside }| match is_inside {
                     true => fail(format!("error during formatting: no formatting function for {type_name}")),
                     false => fail(self.refusal(type_name)),
                 });
@@ -250,7 +251,7 @@ impl Clause {
     }
 }
 
-/// Whether there are bytes in a value that are no text.
+/// Whether a value contains bytes that are not valid UTF-8.
 fn has_broken_text(value: &Value) -> bool {
     match value {
         Value::Bytes(bytes) => std::str::from_utf8(bytes).is_err(),
@@ -262,7 +263,7 @@ fn has_broken_text(value: &Value) -> bool {
     }
 }
 
-/// Go writes the sign and then the magnitude.
+/// Formats like Go: the sign, then the magnitude.
 fn signed(n: i64, write: impl Fn(u64) -> String) -> String {
     let sign = if n < 0 { "-" } else { "" };
     format!("{sign}{}", write(n.unsigned_abs()))
@@ -285,7 +286,7 @@ fn float(value: &Value) -> Option<f64> {
     }
 }
 
-/// What is no number in American English.
+/// Formats infinities and NaN as in American English.
 fn special(number: f64) -> Option<&'static str> {
     match number {
         n if n.is_nan() => Some("NaN"),
@@ -295,7 +296,7 @@ fn special(number: f64) -> Option<&'static str> {
     }
 }
 
-/// A number with its thousands set apart.
+/// Formats a number with thousands separators.
 fn fixed(number: f64, digits: usize) -> String {
     if let Some(text) = special(number) {
         return text.to_owned();
@@ -316,12 +317,12 @@ fn fixed(number: f64, digits: usize) -> String {
     out
 }
 
-/// A number as a power of ten, set in type.
+/// Formats a number in scientific notation with a superscript exponent, padded to a minimum width.
 fn scientific(number: f64, width: usize) -> String {
     let text = match special(number) {
         Some(text) => text.to_owned(),
         None => {
-            // Zero has no sign.
+            // Zero is unsigned.
             let number = if number == 0.0 { 0.0 } else { number };
             let text = format!("{number:.PRECISION$e}");
             let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -341,8 +342,8 @@ fn scientific(number: f64, width: usize) -> String {
     format!("{}{text}", " ".repeat(missing))
 }
 
-/// A value as `%s` writes it; if it can't, the type that it has no form for.
-fn text(value: &Value) -> Result<String, Unwritable<'_>> {
+/// Formats a value for `%s`, or returns the type that has no string form.
+fn text(value: &Value) -> Result<String, NoStringForm<'_>> {
     Ok(match value {
         Value::String(text) => text.to_string(),
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -364,21 +365,21 @@ fn text(value: &Value) -> Result<String, Unwritable<'_>> {
         Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Timestamp(_) | Value::Duration(_) => {
             match super::numbers::to_string(std::slice::from_ref(value)) {
                 Ok(Value::String(text)) => text.to_string(),
-                _ => return Err(Unwritable { type_name: value.type_name(), is_inside: false }),
+                _ => return Err(NoStringForm { type_name: value.type_name(), is_inside: false }),
             }
         }
-        _ => return Err(Unwritable { type_name: value.type_name(), is_inside: false }),
+        _ => return Err(NoStringForm { type_name: value.type_name(), is_inside: false }),
     })
 }
 
-/// The type of a value that `%s` has no form for, and whether it is in a list or a map.
-struct Unwritable<'v> {
+/// A value's type without a string form, and whether the value is inside a list or map.
+struct NoStringForm<'v> {
     type_name: &'v str,
     is_inside: bool,
 }
 
-/// A value in a list or a map, as an expression would write it.
-fn inner(value: &Value) -> Result<String, Unwritable<'_>> {
+/// Formats a value inside a list or map as a CEL literal.
+fn inner(value: &Value) -> Result<String, NoStringForm<'_>> {
     Ok(match value {
         Value::String(text) => strconv::quote(&**text),
         Value::Bytes(bytes) => format!("b{}", strconv::quote(&*String::from_utf8_lossy(bytes))),
@@ -389,11 +390,11 @@ fn inner(value: &Value) -> Result<String, Unwritable<'_>> {
         Value::Double(number) => format!("{number:.PRECISION$}"),
         Value::Timestamp(_) => format!("timestamp(\"{}\")", text(value)?),
         Value::Duration(_) => format!("duration(\"{}\")", text(value)?),
-        other => text(other).map_err(|why| Unwritable { is_inside: true, ..why })?,
+        other => text(other).map_err(|why| NoStringForm { is_inside: true, ..why })?,
     })
 }
 
-/// Wraps a text in quotes, with escapes for what expressions can't hold as it is.
+/// Quotes a string, escaping what literals cannot contain.
 fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -415,7 +416,8 @@ fn quote(text: &str) -> String {
     out
 }
 
-/// What is wrong with a format string for these values: where the one is that is to blame, if one is, and why.
+/// Checks a format string against its arguments.
+/// Returns the offset of the offending argument, if there is one, and the message.
 pub(crate) fn check(text: &str, values: &[&Expr], types: &Checked) -> Option<(Option<usize>, String)> {
     let mut next = 0;
     for piece in pieces(text) {
@@ -439,7 +441,7 @@ pub(crate) fn check(text: &str, values: &[&Expr], types: &Checked) -> Option<(Op
     })
 }
 
-/// The name of a type without its parameters.
+/// Returns the name of a type without its parameters.
 fn name(ty: &Type) -> &str {
     match ty {
         Type::Null => "null_type",

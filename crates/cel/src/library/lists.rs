@@ -1,4 +1,4 @@
-//! Lists and sets.
+//! List and set functions.
 
 use std::cmp::Ordering;
 
@@ -7,14 +7,14 @@ use crate::ast::op::SORT_BY_KEYS;
 use crate::types::Type;
 use crate::value::{EvalError, Evaluated, Value, compare, equal, fail};
 
-/// The types that lists are summed by, with the sums of nothing.
+/// The element types that can be summed, with the sum of an empty list.
 const SUMMABLE: [(Type, Call); 4] = [
     (Type::Int, |args| sum(args, Value::Int(0))),
     (Type::Uint, |args| sum(args, Value::Uint(0))),
     (Type::Double, |args| sum(args, Value::Double(0.0))),
     (Type::Duration, |args| sum(args, Value::Duration(0))),
 ];
-/// The types that lists are sorted by.
+/// The element types that can be sorted.
 const SORTABLE: [Type; 8] = [
     Type::Int,
     Type::Uint,
@@ -82,7 +82,7 @@ fn sum(args: &[Value], nothing: Value) -> Evaluated {
     })
 }
 
-/// Whether a value has an order among those of its type.
+/// Whether values of this type are ordered.
 fn is_comparable(value: &Value) -> bool {
     compare(value, value).is_some() || matches!(value, Value::Double(_))
 }
@@ -112,7 +112,7 @@ fn extreme(args: &[Value], wanted: Ordering, name: &str) -> Evaluated {
     Ok(items.fold(first, |best, item| if compare(item, best) == Some(wanted) { item } else { best }).clone())
 }
 
-/// The items in the order of their keys, which are of one type.
+/// Sorts items by their keys, which must have one type.
 fn sorted_by(items: &[Value], keys: &[Value]) -> Evaluated {
     if let [first, rest @ ..] = keys {
         if !is_comparable(first) {
@@ -191,7 +191,7 @@ fn shapes(library: &mut Library) {
         _ => unfit(),
     });
     library.global("lists.range", [Int], Type::list(Int), |args| match args {
-        [Value::Int(n)] if *n > 1_000_000 => fail("the range is too long"),
+        [Value::Int(n)] if *n > 1_000_000 => fail("range exceeds the limit of 1000000 elements"),
         [Value::Int(n)] => Ok(Value::list((0..*n).map(Value::Int).collect())),
         _ => unfit(),
     });

@@ -1,4 +1,4 @@
-//! Text.
+//! String functions.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub(super) fn add(library: &mut Library) {
     patterns(library);
 }
 
-/// How many compiled patterns a thread keeps: rules use a handful of them, over and over.
+/// Compiled patterns cached per thread: rules reuse a handful of them.
 const KEPT_PATTERNS: usize = 128;
 
 pub(crate) fn pattern(text: &str) -> Result<Rc<Regex>, EvalError> {
@@ -70,7 +70,7 @@ fn place(at: i64, length: usize) -> Result<usize, EvalError> {
         .ok_or_else(|| EvalError::from(format!("index out of range: {at}")))
 }
 
-/// Where `part` first stands in `text` from a place on, counted in characters.
+/// Returns the index of the first occurrence at or after a position, in characters.
 fn index_of(args: &[Value]) -> Evaluated {
     let (text, part, from) = match args {
         [Value::String(text), Value::String(part)] => (text, part, 0),
@@ -86,7 +86,7 @@ fn index_of(args: &[Value]) -> Evaluated {
     Ok(Value::Int(found.map_or(-1, |at| i64::try_from(at + from).unwrap_or(-1))))
 }
 
-/// Where `part` last stands in `text` at or before a place, counted in characters.
+/// Returns the index of the last occurrence at or before a position, in characters.
 fn last_index_of(args: &[Value]) -> Evaluated {
     let (text, part, from) = match args {
         [Value::String(text), Value::String(part)] => (text, part, None),
@@ -139,7 +139,7 @@ fn parts(library: &mut Library) {
                 _ => usize::MAX,
             };
             if text.len().saturating_mul(new.len().max(1)) > 1 << 26 {
-                return fail("the result of replace is too long");
+                return fail("result of replace exceeds the size limit");
             }
             Ok(Value::string(text.replacen(&**old, new, count)))
         }
@@ -209,7 +209,7 @@ fn parts(library: &mut Library) {
     library.member("join", [Type::list(String), String], String, join);
 }
 
-/// A pattern to search for, which was not known before.
+/// Compiles a pattern that was not known at compile time.
 fn searched(re: &str) -> Result<Rc<Regex>, EvalError> {
     pattern(re).map_err(|error| format!("Illegal regex: {error}").into())
 }

@@ -1,4 +1,4 @@
-//! Where a template failed, and what would help: the data behind an error that people can act on.
+//! Diagnostics of failed templates: where they failed, and what may help.
 
 use steersman_gotemplate::{ExecError, Frame, Map, Str, Value};
 
@@ -6,10 +6,10 @@ use super::{MARK_END, MARK_START};
 use crate::error::{Diagnostic, Error, Location, TemplateError};
 use crate::prepare::{ParseFailure, Prepared};
 
-/// How different two names may be and still be taken for each other: one edit for every three characters.
+/// Similarity threshold for suggestions: one edit per this many characters.
 const LIKENESS: usize = 3;
 
-/// The error of a template that does not parse.
+/// Builds the error of a template that does not parse.
 pub(super) fn parse_error(prepared: &Prepared, failure: &ParseFailure) -> Error {
     let text = failure.error.message.as_str();
     let tokens: Vec<&str> = text.split(": ").collect();
@@ -40,7 +40,7 @@ pub(super) fn parse_error(prepared: &Prepared, failure: &ParseFailure) -> Error 
     Error::Template(Box::new(TemplateError { message, diagnostic: Some(diagnostic), exceeded }))
 }
 
-/// Where an execution failed.
+/// Builds the diagnostic of a failed execution.
 pub(super) fn exec_error(prepared: &Prepared, error: &ExecError, context: &Map) -> Option<Diagnostic> {
     let (frame, outer) = error.frames.split_first()?;
     let message = innermost(&error.message);
@@ -64,7 +64,7 @@ pub(super) fn exec_error(prepared: &Prepared, error: &ExecError, context: &Map) 
     })
 }
 
-/// The last message of the chain that Go builds, without Helm's marks.
+/// Returns the last message of Go's error chain, without Helm's markers.
 fn innermost(text: &str) -> String {
     if let Some((_, after)) = text.split_once(MARK_START)
         && let Some((message, _)) = after.rsplit_once(MARK_END)
@@ -90,11 +90,11 @@ fn trimmed_span(source: &str) -> std::ops::Range<usize> {
     start..source.trim_end().len().max(start)
 }
 
-/// The bytes to underline: the key at fault in the expression that failed, else that expression.
+/// Returns the bytes to underline: the key at fault in the failed expression, or the whole expression.
 fn span_in(source: &str, frame: &Frame, focus: Option<&str>) -> std::ops::Range<usize> {
     let near = frame.column.min(source.len());
     let context = frame.context.trim_end_matches("...");
-    // Go's column points into the expression or at its end, depending on what failed.
+    // Depending on the failure, Go's column is inside the expression or at its end.
     let starts = source.match_indices(context).map(|(at, _)| at);
     let start = starts.min_by_key(|at| at.abs_diff(near));
     let Some(start) = start else {
@@ -111,7 +111,7 @@ fn span_in(source: &str, frame: &Frame, focus: Option<&str>) -> std::ops::Range<
         .map_or(whole, |word| start + word.start..start + word.end)
 }
 
-/// A whole word in a text.
+/// Finds a whole word in a string.
 fn word_in(text: &str, word: &str) -> Option<std::ops::Range<usize>> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).map(|(at, _)| at..at + word.len()).find(|span| {
@@ -121,14 +121,14 @@ fn word_in(text: &str, word: &str) -> Option<std::ops::Range<usize>> {
     })
 }
 
-/// A key that values do not have.
+/// A key missing from the values.
 struct Missing {
     key: String,
     label: String,
     help: Option<String>,
 }
 
-/// The first key of a `.Values` path that is not there, where the error is about nothing having fields.
+/// Finds the first missing key of a `.Values` path, if the error is a nil pointer.
 fn missing_key(frame: &Frame, message: &str, context: &Map) -> Option<Missing> {
     if !message.contains("nil pointer evaluating") {
         return None;
@@ -145,7 +145,7 @@ fn missing_key(frame: &Frame, message: &str, context: &Map) -> Option<Missing> {
             }
             Some(Value::Nil) | None => {
                 let rest: Vec<&str> = path.split('.').skip(known.len()).collect();
-                let label = "not set in values.yaml nor by -f or --set".to_owned();
+                let label = "not set in values.yaml or by -f/--set".to_owned();
                 return Some(Missing {
                     key: key.to_owned(),
                     label,
@@ -158,14 +158,14 @@ fn missing_key(frame: &Frame, message: &str, context: &Map) -> Option<Missing> {
     None
 }
 
-/// The dotted path behind `.Values.` or `$.Values.` in an expression.
+/// Returns the dotted path after `.Values.` or `$.Values.` in an expression.
 fn values_path(expression: &str) -> Option<&str> {
     let (_, path) = expression.split_once(".Values.")?;
     let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(path.len());
     path.get(..end).map(|path| path.trim_end_matches('.')).filter(|path| !path.is_empty())
 }
 
-/// A path that is there and looks like the one that is not.
+/// Suggests an existing path that resembles the missing one.
 fn nearest_path(values: &Map, known: &[&str], rest: &[&str]) -> Option<String> {
     let wanted: Vec<&str> = known.iter().chain(rest).copied().collect();
     let wanted = wanted.join(".");
@@ -182,7 +182,7 @@ fn nearest_path(values: &Map, known: &[&str], rest: &[&str]) -> Option<String> {
     Some(format!("values.yaml has `{best}`; did you mean .Values.{best}?"))
 }
 
-/// Every path in values, tables included, as deep and as many as people would write.
+/// Collects all paths in the values, tables included, up to limits beyond hand-written values.
 fn collect_paths(values: &Map, prefix: String, depth: usize, paths: &mut Vec<String>) {
     const MAX_PATHS: usize = 5000;
     if depth > 8 || paths.len() > MAX_PATHS {
@@ -214,11 +214,12 @@ fn nearest_function(name: &str) -> Option<String> {
     let names = known.chain(builtin.into_iter().map(str::to_owned));
     let close = names.filter(|known| distance(known, name) * LIKENESS <= name.len().max(LIKENESS));
     let best = close.min_by_key(|known| (distance(known, name), known.clone()))?;
-    Some(format!("there is a function `{best}`; did you mean that?"))
+    Some(format!("did you mean the function `{best}`?"))
 }
 
-/// How many characters to put in, take out, replace or swap with the next one. Long texts are as far apart as they are
-/// long.
+/// Returns the edit distance: insertions, deletions, replacements and swaps of neighbours.
+///
+/// Long strings count as entirely different.
 fn distance(a: &str, b: &str) -> usize {
     const MAX: usize = 120;
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
@@ -310,10 +311,10 @@ mod tests {
         assert_eq!(nearest(&["image"], &["tga"]).as_deref(), Some("image.tag"));
         assert_eq!(nearest(&[], &["images", "tag"]).as_deref(), Some("image.tag"));
         assert_eq!(nearest(&["ingress"], &["ssl", "on"]).as_deref(), Some("ingress.tls.on"));
-        // One edit for every three characters, and no more.
+        // At most one edit per three characters.
         assert_eq!(nearest(&[], &["replicXY"]).as_deref(), Some("replicas"));
         assert_eq!(nearest(&[], &["repliWXY"]), None);
-        // The same last key at the same depth may differ more, up to half.
+        // With the same last key at the same depth, up to half may differ.
         assert_eq!(nearest(&[], &["pic", "repository"]).as_deref(), Some("image.repository"));
         assert_eq!(nearest(&[], &["x", "y", "repository"]), None);
         assert_eq!(nearest(&[], &["xyz", "tag"]), None);

@@ -1,4 +1,4 @@
-//! The functions that need the render they are called in: `include`, `tpl`, `required`, `fail` and `lookup`.
+//! Functions that depend on the current render: `include`, `tpl`, `required`, `fail` and `lookup`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,14 +10,14 @@ use crate::functions::{TEXT, map_memory};
 use crate::gofmt;
 use crate::values::Data;
 
-/// How often one template may stand in its own includes.
+/// Maximum number of times that a template may be nested in its own includes.
 const MAX_RECURSION: usize = 1000;
-/// How deep includes and `tpl` calls may stand in each other. Helm has no bound here and ends when its stack does.
+/// Maximum nesting of includes and `tpl` calls. Helm has no limit and fails when its stack overflows.
 const MAX_DEPTH: usize = 20_000;
-/// The name that Helm gives to the set of templates, and to the text of `tpl`.
+/// Name that Helm gives to the template set, and to templates of `tpl`.
 pub(crate) const SET_NAME: &str = "gotpl";
 
-/// All functions that Helm offers.
+/// Returns all functions that Helm provides.
 pub(crate) fn functions() -> Arc<Funcs<Host>> {
     static FUNCTIONS: LazyLock<Arc<Funcs<Host>>> = LazyLock::new(|| {
         let mut funcs = Funcs::new();
@@ -54,7 +54,7 @@ fn tpl(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
     let (text, data) = text_and_data(call.args)?;
     call.budget.charge_memory(text.len())?;
     if memchr::memmem::find(&text, b"{{").is_none() {
-        // Nothing to execute; most values that charts pass through `tpl` are such.
+        // Nothing to execute, as in most values that charts pass to `tpl`.
         return Ok(Value::string(without_no_value(text.to_vec())));
     }
     let before = call.budget.memory();
@@ -78,7 +78,7 @@ fn tpl(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
     Ok(Value::string(without_no_value(out)))
 }
 
-/// A text as Go quotes it, shortened to a readable length.
+/// Quotes a string as Go does, shortened to a readable length.
 fn quoted(text: &Str) -> String {
     const MAX_QUOTED: usize = 64 << 10;
     match text.get(..MAX_QUOTED) {
@@ -87,10 +87,10 @@ fn quoted(text: &Str) -> String {
     }
 }
 
-/// Runs something that executes templates, with stack enough for it.
+/// Runs a nested execution of templates, within the depth limit.
 fn nested<T>(call: &mut Call<'_, Host>, run: impl FnOnce(&mut Call<'_, Host>) -> T) -> Result<T, CallError> {
     if call.host.depth >= MAX_DEPTH {
-        return Err(CallError::new(format!("templates include each other deeper than {MAX_DEPTH} levels")));
+        return Err(CallError::new(format!("include and tpl calls exceed the maximum depth of {MAX_DEPTH}")));
     }
     call.host.depth += 1;
     let outcome = run(call);
@@ -148,7 +148,7 @@ fn lookup(call: &mut Call<'_, Host>) -> Result<Value, CallError> {
     })
 }
 
-/// The memory of an object as templates see it.
+/// Returns the memory of an object as a template value.
 fn json_memory(json: &Json) -> usize {
     match json {
         Json::String(text) => TEXT + text.len(),

@@ -1,4 +1,4 @@
-//! Texts of `tpl`, parsed once for all renders of a chart.
+//! Cache of `tpl` arguments, parsed once for all renders of a chart.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,21 +7,21 @@ use steersman_gotemplate::{ParseError, Parsed, Str};
 
 use super::Host;
 
-/// How much memory what is kept parsed may take. Values that differ from render to render would fill any amount.
+/// Maximum memory of the cache; values that differ in every render would fill any amount.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Parsed texts by what they say.
+/// Parsed templates by their source.
 #[derive(Default)]
-pub(crate) struct Texts(Mutex<Known>);
+pub(crate) struct Texts(Mutex<ParsedTemplates>);
 
 #[derive(Default)]
-struct Known {
+struct ParsedTemplates {
     parsed: HashMap<Str, Parsed<Host>>,
     bytes: usize,
 }
 
 impl Texts {
-    /// The text as it was parsed before, or parsed now by `parse`, which also says how much memory that takes.
+    /// Returns the cached template, or parses it with `parse`, which also returns the memory used.
     pub(super) fn get(
         &self,
         text: &Str,
@@ -35,7 +35,7 @@ impl Texts {
         let size = memory.saturating_add(2 * text.len());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.bytes.saturating_add(size) > MAX_BYTES {
-            *known = Known::default();
+            *known = ParsedTemplates::default();
         }
         if size <= MAX_BYTES && known.parsed.insert(text.clone(), parsed.clone()).is_none() {
             known.bytes += size;

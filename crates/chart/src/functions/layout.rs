@@ -31,16 +31,16 @@ enum Element {
     LowerPm,
     ZoneName,
     Offset(Offset),
-    /// So many digits of a second, all of them.
+    /// This many digits of a second, all of them.
     Fraction0(usize, u8),
-    /// So many digits of a second, without trailing zeros.
+    /// Up to this many digits of a second, without trailing zeros.
     Fraction9(usize, u8),
 }
 
 /// How an offset from UTC is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Offset {
-    /// Whether UTC itself is `Z`.
+    /// Whether UTC is written as `Z`.
     z: bool,
     colons: bool,
     minutes: bool,
@@ -63,22 +63,22 @@ const LONG_MONTHS: [&str; 12] = [
 ];
 const LONG_DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The name of a month from 1 on; Go's text for others.
+/// Returns the name of a month, from 1; Go's placeholder if out of range.
 pub(super) fn month_name(month: i64) -> String {
     let name = usize::try_from(month - 1).ok().and_then(|i| LONG_MONTHS.get(i));
     name.map_or_else(|| format!("%!Month({month})"), |name| (*name).into())
 }
 
-/// The name of a weekday from 0, Sunday, on; Go's text for others.
+/// Returns the name of a weekday, from 0 for Sunday; Go's placeholder if out of range.
 pub(super) fn weekday_name(weekday: i64) -> String {
     let name = usize::try_from(weekday).ok().and_then(|i| LONG_DAYS.get(i));
     name.map_or_else(|| format!("%!Weekday({weekday})"), |name| (*name).into())
 }
 
-/// An element and how it is written in the layout.
+/// An element and its spelling in the layout.
 type Found<'a> = (Element, &'a [u8]);
 
-/// What stands before the first element of a layout, the element, and what follows.
+/// Splits a layout into the text before its first element, that element, and the rest.
 fn next_element(layout: &[u8]) -> (&[u8], Option<Found<'_>>, &[u8]) {
     for at in 0..layout.len() {
         let rest = layout.get(at..).unwrap_or_default();
@@ -95,7 +95,7 @@ fn next_element(layout: &[u8]) -> (&[u8], Option<Found<'_>>, &[u8]) {
     (layout, None, &[])
 }
 
-/// The element that begins here: how far in, which, and how long.
+/// Returns the element that begins here: its offset, kind and length.
 fn element_at(rest: &[u8]) -> Option<(usize, Element, usize)> {
     use Element::*;
     let lower_follows = |at: usize| rest.get(at).is_some_and(u8::is_ascii_lowercase);
@@ -222,7 +222,7 @@ fn offset_text(offset: i32, form: Offset) -> String {
     if form.z && offset == 0 {
         return "Z".into();
     }
-    // The sign is that of the minutes: the seconds of an offset below a minute have one of their own.
+    // The sign is that of the minutes: the seconds of an offset below a minute have their own.
     let (sign, offset) = if offset / 60 < 0 { ('-', -offset) } else { ('+', offset) };
     let (minutes, seconds) = (offset / 60, offset % 60);
     let colon = if form.colons { ":" } else { "" };
@@ -237,7 +237,7 @@ fn offset_text(offset: i32, form: Offset) -> String {
     text
 }
 
-/// What has been read of a time so far.
+/// The parts of a time parsed so far.
 #[derive(Default)]
 struct Parsed {
     year: i64,
@@ -254,18 +254,18 @@ struct Parsed {
     zone_name: String,
 }
 
-/// Why an element does not fit: bad text, or a number out of range.
-enum Misfit {
+/// Why an element does not match: invalid text, or a number out of range.
+enum ElementError {
     Bad,
     Range(&'static str),
 }
 
-/// Whether a text has a layout; the error is Go's text.
+/// Validates a string against a layout; the error is Go's message.
 pub(crate) fn check(layout: &[u8], value: &[u8]) -> Result<(), String> {
     parse(layout, value).map(drop)
 }
 
-/// `time.ParseInLocation` in the local zone, which is UTC; the error is Go's text.
+/// `time.ParseInLocation` in the local zone, which is UTC; the error is Go's message.
 pub(super) fn parse(layout: &[u8], value: &[u8]) -> Result<Time, String> {
     let all = value;
     let message = |message: &str| format!("parsing time {}: {message}", quote(all));
@@ -293,14 +293,14 @@ pub(super) fn parse(layout: &[u8], value: &[u8]) -> Result<Time, String> {
         let hold = value;
         match parsed.read(element, &mut value, rest) {
             Ok(()) => {}
-            Err(Misfit::Range(what)) => return Err(message(&format!("{what} out of range"))),
-            Err(Misfit::Bad) => return Err(cannot(hold, text)),
+            Err(ElementError::Range(what)) => return Err(message(&format!("{what} out of range"))),
+            Err(ElementError::Bad) => return Err(cannot(hold, text)),
         }
     }
     parsed.finish().map_err(message)
 }
 
-/// `value` after `prefix`, where spaces match any number of spaces; the error is where they differ.
+/// Strips `prefix` from `value`; spaces match any number of spaces. The error is the rest that differs.
 fn skip<'a>(mut value: &'a [u8], mut prefix: &[u8]) -> Result<&'a [u8], &'a [u8]> {
     let cut = |text: &'_ [u8]| text.iter().take_while(|b| **b == b' ').count();
     while let Some(first) = prefix.first() {
@@ -326,57 +326,59 @@ fn is_digit(text: &[u8], at: usize) -> bool {
 }
 
 /// Takes `count` bytes.
-fn take<'a>(value: &mut &'a [u8], count: usize) -> Result<&'a [u8], Misfit> {
-    let (head, tail) = value.split_at_checked(count).ok_or(Misfit::Bad)?;
+fn take<'a>(value: &mut &'a [u8], count: usize) -> Result<&'a [u8], ElementError> {
+    let (head, tail) = value.split_at_checked(count).ok_or(ElementError::Bad)?;
     *value = tail;
     Ok(head)
 }
 
 /// Takes up to `most` digits, exactly as many if `fixed`.
-fn number(value: &mut &[u8], most: usize, fixed: bool) -> Result<i64, Misfit> {
+fn number(value: &mut &[u8], most: usize, fixed: bool) -> Result<i64, ElementError> {
     let len = value.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
     if len == 0 || (fixed && len != most) {
-        return Err(Misfit::Bad);
+        return Err(ElementError::Bad);
     }
     Ok(take(value, len)?.iter().fold(0, |n, digit| n * 10 + i64::from(digit - b'0')))
 }
 
-/// The index of the name that `value` begins with in any case, of which only the first `len` letters count.
-fn lookup(names: &[&str], len: Option<usize>, value: &mut &[u8]) -> Result<i64, Misfit> {
+/// Returns the index of the name that `value` begins with, ignoring case.
+///
+/// Only the first `len` letters are compared.
+fn lookup(names: &[&str], len: Option<usize>, value: &mut &[u8]) -> Result<i64, ElementError> {
     for (i, name) in names.iter().enumerate() {
         let name = name.get(..len.unwrap_or(name.len())).unwrap_or(name).as_bytes();
         if value.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name)) {
             take(value, name.len())?;
-            return i64::try_from(i).map_err(|_| Misfit::Bad);
+            return i64::try_from(i).map_err(|_| ElementError::Bad);
         }
     }
-    Err(Misfit::Bad)
+    Err(ElementError::Bad)
 }
 
-/// `.123` or `,123` of `len` bytes in nanoseconds, of which nine digits count.
-fn nanoseconds(value: &mut &[u8], len: usize) -> Result<u32, Misfit> {
+/// Parses `.123` or `,123` of `len` bytes as nanoseconds; only nine digits count.
+fn nanoseconds(value: &mut &[u8], len: usize) -> Result<u32, ElementError> {
     let text = take(value, len)?;
     let digits = match text.split_first() {
         Some((b'.' | b',', digits)) => digits.get(..9).unwrap_or(digits),
-        _ => return Err(Misfit::Bad),
+        _ => return Err(ElementError::Bad),
     };
     let unsigned = digits.strip_prefix(b"+").or_else(|| digits.strip_prefix(b"-")).unwrap_or(digits);
     if !unsigned.iter().all(u8::is_ascii_digit) {
-        return Err(Misfit::Bad);
+        return Err(ElementError::Bad);
     }
     let n = unsigned.iter().fold(0, |n, digit| n * 10 + u32::from(digit - b'0'));
     if digits.starts_with(b"-") && n > 0 {
-        return Err(Misfit::Range("fractional second"));
+        return Err(ElementError::Range("fractional second"));
     }
     Ok(n * 10u32.pow(u32::try_from(9 - digits.len()).unwrap_or(0)))
 }
 
-fn in_range(n: i64, range: std::ops::RangeInclusive<i64>, what: &'static str) -> Result<i64, Misfit> {
-    if range.contains(&n) { Ok(n) } else { Err(Misfit::Range(what)) }
+fn in_range(n: i64, range: std::ops::RangeInclusive<i64>, what: &'static str) -> Result<i64, ElementError> {
+    if range.contains(&n) { Ok(n) } else { Err(ElementError::Range(what)) }
 }
 
 impl Parsed {
-    fn read(&mut self, element: Element, value: &mut &[u8], layout: &[u8]) -> Result<(), Misfit> {
+    fn read(&mut self, element: Element, value: &mut &[u8], layout: &[u8]) -> Result<(), ElementError> {
         use Element::*;
         match element {
             Year => {
@@ -422,7 +424,7 @@ impl Parsed {
                 self.pm = Some(match (element, take(value, 2)?) {
                     (UpperPm, b"PM") | (LowerPm, b"pm") => true,
                     (UpperPm, b"AM") | (LowerPm, b"am") => false,
-                    _ => return Err(Misfit::Bad),
+                    _ => return Err(ElementError::Bad),
                 });
             }
             Offset(form) if form.z && value.starts_with(b"Z") => {
@@ -435,7 +437,7 @@ impl Parsed {
                 self.utc = true;
             }
             ZoneName => {
-                let len = zone_name_len(value).ok_or(Misfit::Bad)?;
+                let len = zone_name_len(value).ok_or(ElementError::Bad)?;
                 self.zone_name = String::from_utf8_lossy(take(value, len)?).into_owned();
             }
             Fraction0(digits, _) => self.nanos = nanoseconds(value, 1 + digits)?,
@@ -449,8 +451,8 @@ impl Parsed {
         Ok(())
     }
 
-    /// Seconds may have a fraction even where the layout has none.
-    fn read_fraction_without_layout(&mut self, value: &mut &[u8], layout: &[u8]) -> Result<(), Misfit> {
+    /// Reads a fraction after the seconds, which is allowed even if the layout has none.
+    fn read_fraction_without_layout(&mut self, value: &mut &[u8], layout: &[u8]) -> Result<(), ElementError> {
         if !matches!(value.first(), Some(b'.' | b',')) || !is_digit(value, 1) {
             return Ok(());
         }
@@ -493,7 +495,7 @@ impl Parsed {
             return Ok(if is_local { time } else { time.in_zone(Zone::fixed(&zone_name, offset)) });
         }
         if !zone_name.is_empty() {
-            // An unknown zone keeps its name and counts as UTC, but for GMT with hours.
+            // An unknown zone keeps its name and counts as UTC, except for GMT with hours.
             let hours =
                 zone_name.strip_prefix("GMT").and_then(|hours| hours.parse::<i32>().ok()).unwrap_or(0);
             return Ok(utc.in_zone(Zone::fixed(&zone_name, hours * 3600)));
@@ -502,7 +504,7 @@ impl Parsed {
     }
 }
 
-/// The month and day of the year's `year_day`th day.
+/// Converts a day of the year to month and day.
 fn month_and_day(year: i64, year_day: i64) -> Option<(i64, i64)> {
     if year_day < 1 || year_day > 365 + i64::from(is_leap(year)) {
         return None;
@@ -518,14 +520,14 @@ fn month_and_day(year: i64, year_day: i64) -> Option<(i64, i64)> {
     })
 }
 
-fn read_offset(form: Offset, value: &mut &[u8]) -> Result<i32, Misfit> {
+fn read_offset(form: Offset, value: &mut &[u8]) -> Result<i32, ElementError> {
     let len = 3 + if form.minutes { 2 } else { 0 } + if form.seconds { 2 } else { 0 };
     let colons = if form.colons { if form.seconds { 2 } else { 1 } } else { 0 };
     if value.len() < len + colons {
-        return Err(Misfit::Bad);
+        return Err(ElementError::Bad);
     }
     if form.colons && (value.get(3) != Some(&b':') || (form.seconds && value.get(6) != Some(&b':'))) {
-        return Err(Misfit::Bad);
+        return Err(ElementError::Bad);
     }
     let text = take(value, len + colons)?;
     let mut digits = text.get(1..).unwrap_or_default();
@@ -541,19 +543,19 @@ fn read_offset(form: Offset, value: &mut &[u8]) -> Result<i32, Misfit> {
     };
     let parts = (|| Ok((next(true, true)?, next(form.minutes, false)?, next(form.seconds, false)?)))();
     let (hours, minutes, seconds) = parts?;
-    // More than these, since some people write offsets of 24 hours.
+    // 24 and 60 are accepted, since some people write offsets of 24 hours.
     in_range(hours, 0..=24, "time zone offset hour")?;
     in_range(minutes, 0..=60, "time zone offset minute")?;
     in_range(seconds, 0..=60, "time zone offset second")?;
-    let offset = i32::try_from((hours * 60 + minutes) * 60 + seconds).map_err(|_| Misfit::Bad)?;
+    let offset = i32::try_from((hours * 60 + minutes) * 60 + seconds).map_err(|_| ElementError::Bad)?;
     match text.first() {
         Some(b'+') => Ok(offset),
         Some(b'-') => Ok(-offset),
-        _ => Err(Misfit::Bad),
+        _ => Err(ElementError::Bad),
     }
 }
 
-/// How long the zone abbreviation at the start is.
+/// Returns the length of the zone abbreviation at the start.
 fn zone_name_len(value: &[u8]) -> Option<usize> {
     if value.len() < 3 {
         return None;
@@ -576,7 +578,7 @@ fn zone_name_len(value: &[u8]) -> Option<usize> {
     }
 }
 
-/// The length of an offset such as `+3` or `-11`, up to 23 hours.
+/// Returns the length of an offset such as `+3` or `-11`, up to 23 hours.
 fn signed_offset_len(value: &[u8]) -> Option<usize> {
     let digits = value.strip_prefix(b"+").or_else(|| value.strip_prefix(b"-"))?;
     let (hours, rest) = leading_int(digits)?;

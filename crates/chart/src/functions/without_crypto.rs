@@ -1,4 +1,4 @@
-//! The functions of `crypto` in a build without that feature: charts that do not call them render as ever.
+//! Substitutes for `crypto` in a build without that feature: they fail only when called.
 
 use steersman_gotemplate::{CallError, Funcs, Type, Value};
 
@@ -22,6 +22,6 @@ const NAMES: [&str; 13] = [
 
 pub(super) fn register<H: Host>(funcs: &mut Funcs<H>) {
     args::insert(funcs, &NAMES, &[], Some(Type::Any), |_| {
-        Err::<Value, _>(CallError::new("left out of this build, which lacks the feature `crypto`"))
+        Err::<Value, _>(CallError::new("not available: built without the feature `crypto`"))
     });
 }

@@ -8,22 +8,22 @@ use crate::chart::File;
 use crate::error::Error;
 use crate::gofmt;
 
-/// How deep directories may stand in each other: a link to a parent directory has no end.
+/// Maximum depth of directories: a link to a parent directory would never end.
 const MAX_DEPTH: usize = 64;
-/// How much a directory may hold in all: a link to the root directory has much.
+/// Maximum total size of a directory: a link to the root directory would be huge.
 const MAX_TOTAL: u64 = 1024 * 1024 * 1024;
 
-/// What to do about symbolic links in a chart's directory.
+/// How to treat symbolic links in a chart's directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
-    /// Load what they point at, wherever that is, and warn. What Helm does.
+    /// Load the target, wherever it is, and warn. The default, as in Helm.
     #[default]
     Follow,
-    /// Load what they point at if it is inside the chart's directory, and fail if it is not.
+    /// Load the target if it is inside the chart's directory, otherwise fail.
     Inside,
 }
 
-/// The chart's files in order of their paths, and warnings about links.
+/// Returns the chart's files sorted by path, and warnings about links.
 pub(super) fn files(root: &Path, links: Links) -> Result<(Vec<File>, Vec<String>), Error> {
     let ignore_file = root.join(".helmignore");
     let rules = match std::fs::read(&ignore_file) {
@@ -78,7 +78,7 @@ impl Walk {
             })?;
             if self.links == Links::Inside && !target.starts_with(&self.real_root) {
                 return Err(Error::Load(format!(
-                    "symbolic link {} leads out of the chart to {}",
+                    "symbolic link {} points outside the chart directory: {}",
                     path.display(),
                     target.display()
                 )));
@@ -111,7 +111,9 @@ impl Walk {
         }
         self.total += info.len();
         if self.total > MAX_TOTAL {
-            return Err(Error::Load(format!("the chart's files are larger than {MAX_TOTAL} bytes together")));
+            return Err(Error::Load(format!(
+                "the chart's files exceed the limit of {MAX_TOTAL} bytes in total"
+            )));
         }
         let content = std::fs::read(path).map_err(|error| {
             let why = io_error("open", path, error);

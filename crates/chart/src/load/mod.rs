@@ -1,4 +1,4 @@
-//! Loading: a directory, an archive or files in memory become a [`Chart`].
+//! Loads a [`Chart`] from a directory, an archive or files in memory.
 
 mod archive;
 pub(crate) mod decode;
@@ -19,7 +19,7 @@ use crate::metadata::{Lock, Metadata};
 use crate::yaml;
 
 impl Chart {
-    /// Loads the directory or .tgz archive at `path`.
+    /// Loads the chart in a directory or .tgz archive, with default options.
     ///
     /// ```no_run
     /// use steersman_chart::Chart;
@@ -32,17 +32,19 @@ impl Chart {
         Self::load_with(path, LoadOptions::default())
     }
 
-    /// Loads the directory or .tgz archive at `path`.
+    /// Loads the chart in a directory or .tgz archive.
     pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Self, Error> {
         load(path.as_ref(), options)
     }
 
-    /// Loads the bytes of a .tgz archive.
+    /// Loads a chart from the bytes of a .tgz archive.
     pub fn from_archive(content: &[u8]) -> Result<Self, Error> {
         load_archive(content)
     }
 
-    /// Loads files in memory, named relative to the chart's root. A .helmignore among them has no effect.
+    /// Loads a chart from files in memory, with paths relative to its root.
+    ///
+    /// A .helmignore among them has no effect.
     ///
     /// ```
     /// use steersman_chart::{Chart, File};
@@ -56,21 +58,20 @@ impl Chart {
     }
 }
 
-/// What some editors put before UTF-8 text.
+/// Byte order mark that some editors put before UTF-8 text.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// The size of the largest file that is loaded: 5 MiB.
+/// Maximum size of a file: 5 MiB.
 pub(crate) const MAX_FILE_SIZE: u64 = 5 * 1024 * 1024;
-/// The size of all files in an archive together: 100 MiB.
+/// Maximum total size of the files in an archive: 100 MiB.
 pub(crate) const MAX_CHART_SIZE: u64 = 100 * 1024 * 1024;
 
-/// How deep charts may stand in charts. Helm has no bound here, so that an archive in an archive in an archive...
-/// can keep it busy.
+/// Maximum nesting of charts. Helm has no limit, so that nested archives can keep it busy.
 const MAX_NESTING: usize = 16;
-/// What all archives in a chart may unpack to, together.
+/// Maximum total unpacked size of all archives in a chart.
 const MAX_UNPACKED: u64 = 5 * MAX_CHART_SIZE;
 
-/// What is left of what loading one chart may use.
+/// Remaining limits while loading one chart.
 pub(crate) struct Budget {
     nesting: usize,
     unpacked: u64,
@@ -83,16 +84,16 @@ impl Budget {
 
     fn take(&mut self, bytes: u64) -> Result<(), Error> {
         self.unpacked = self.unpacked.checked_sub(bytes).ok_or_else(|| {
-            Error::Load(format!("the archives in the chart unpack to more than {MAX_UNPACKED} bytes"))
+            Error::Load(format!("unpacked subchart archives exceed the limit of {MAX_UNPACKED} bytes"))
         })?;
         Ok(())
     }
 }
 
-/// How to load a chart from a directory.
+/// Options for loading a chart from a directory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
-    /// What to do about symbolic links. [`Links::Follow`] by default, as Helm does.
+    /// How to treat symbolic links. [`Links::Follow`] by default, as in Helm.
     pub links: Links,
 }
 
@@ -118,7 +119,9 @@ pub(crate) fn load_archive(content: &[u8]) -> Result<Chart, Error> {
     load_nested_archive(content, &mut Budget::new())
 }
 
-/// The files in a .tgz archive, named relative to the directory at its root and checked not to leave it.
+/// Returns the files of a .tgz archive.
+///
+/// Their names are relative to its root directory and are verified not to leave it.
 pub fn archive_files(content: &[u8]) -> Result<Vec<File>, Error> {
     archive::files(content, &mut Budget::new())
 }
@@ -128,7 +131,7 @@ fn load_nested_archive(content: &[u8], budget: &mut Budget) -> Result<Chart, Err
     from_files(files, Vec::new(), budget)
 }
 
-/// Loads files that are in memory already, their names relative to the chart's root.
+/// Loads files in memory, with paths relative to the chart's root.
 pub(crate) fn load_files(files: Vec<File>) -> Result<Chart, Error> {
     from_files(files, Vec::new(), &mut Budget::new())
 }
@@ -249,7 +252,7 @@ fn nested(context: String, error: Error) -> Error {
     Error::Nested { context, source: Box::new(error) }
 }
 
-/// An error of the operating system in Go's words.
+/// Builds an I/O error with Go's message.
 pub(crate) fn io_error(action: &str, path: &Path, source: std::io::Error) -> Error {
     let reason = match source.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".into(),
@@ -260,7 +263,7 @@ pub(crate) fn io_error(action: &str, path: &Path, source: std::io::Error) -> Err
     Error::Io { message: format!("{action} {}: {reason}", path.display()), source }
 }
 
-/// The file's content without a byte order mark.
+/// Returns the file's content without a byte order mark.
 fn without_bom(mut content: Vec<u8>) -> Str {
     if content.starts_with(BOM) {
         content.drain(..BOM.len());

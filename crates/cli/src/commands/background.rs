@@ -1,7 +1,7 @@
-//! `steer cluster create` and the commands beside it: clusters that run in the background.
+//! `steer cluster create` and its siblings: clusters that run in the background.
 //!
-//! Each has a directory of its own, in which it holds a lock on the file with its process id for as long as it runs. The process
-//! itself removes that directory and its entries in the kubeconfig at its end.
+//! Each has its own directory, in which it holds a lock on the file with its process id while it runs. On exit, the process
+//! removes that directory and its entries in the kubeconfig.
 
 use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -21,9 +21,9 @@ use crate::kubeconfig;
 use crate::output::Output;
 
 const DEFAULT_NAME: &str = "steer";
-/// The line by which a cluster says that it is up.
+/// The line that a cluster prints once it is ready.
 const READY: &str = "ready";
-/// Time for a cluster to come up or to end.
+/// Timeout for a cluster to start or stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const EXAMPLES: &str = "\
@@ -51,7 +51,7 @@ pub(crate) struct Create {
     #[command(flatten)]
     name: Name,
 
-    /// Time to wait for the nodes to be ready [default: not at all]
+    /// Time to wait for the nodes to be ready [default: do not wait]
     #[arg(long, value_name = "DURATION", value_parser = super::release::duration)]
     wait: Option<Duration>,
 
@@ -62,7 +62,7 @@ pub(crate) struct Create {
 /// What a cluster in the background is told.
 #[derive(Args, Debug)]
 struct Served {
-    /// End the cluster when no client was connected for this time [default: never]
+    /// Time without connected clients after which the cluster stops [default: never]
     #[arg(long, value_name = "DURATION", value_parser = super::release::duration)]
     ttl: Option<Duration>,
 
@@ -70,7 +70,7 @@ struct Served {
     options: Options,
 }
 
-/// End a cluster of the background and remove it from the kubeconfig
+/// Stop a background cluster and remove it from the kubeconfig
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Delete {
@@ -78,12 +78,12 @@ pub(crate) struct Delete {
     name: Name,
 }
 
-/// List the clusters of the background
+/// List the background clusters
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {}
 
-/// Print the kubeconfig of a cluster of the background
+/// Print the kubeconfig of a background cluster
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Kubeconfig {
@@ -91,23 +91,23 @@ pub(crate) struct Kubeconfig {
     name: Name,
 }
 
-/// Say that images need no loading: containers are simulated
+/// Accepted as in kind: images need no loading, as containers are simulated
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer cluster load docker-image controller:dev")]
 pub(crate) struct Load {
-    /// What kind would be told
+    /// Arguments of `kind load`, which are ignored
     #[arg(value_name = "WHAT", trailing_var_arg = true, allow_hyphen_values = true)]
     what: Vec<String>,
 }
 
-/// Run a cluster of the background
+/// Run a background cluster in this process
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer cluster create")]
 pub(crate) struct Serve {
     #[command(flatten)]
     name: Name,
 
-    /// Kubeconfig that the cluster is added to
+    /// Kubeconfig to add the cluster to
     #[arg(long, value_name = "FILE")]
     merge_into: PathBuf,
 
@@ -121,7 +121,7 @@ struct Name {
     #[arg(value_name = "NAME", default_value = DEFAULT_NAME)]
     place: String,
 
-    /// The same as a flag, as kind has it
+    /// Name of the cluster, as a flag as in kind
     #[arg(long = "name", value_name = "NAME", hide = true)]
     flag: Option<String>,
 }
@@ -152,7 +152,7 @@ impl Background {
             Self::List(_) => list(output),
             Self::Kubeconfig(kubeconfig) => kubeconfig.run(output),
             Self::Load(_) => {
-                output.line("nothing needs loading: the containers of this cluster are simulated");
+                output.line("nothing to load: the containers of this cluster are simulated");
                 Ok(())
             }
             Self::Serve(serve) => serve.run(),
@@ -160,12 +160,12 @@ impl Background {
     }
 }
 
-/// The directory of all clusters.
+/// Returns the directory of all clusters.
 fn clusters() -> Result<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
     let state = state.ok_or_else(|| {
-        Failure::new("no place for clusters: HOME is not set").help("set HOME or XDG_STATE_HOME")
+        Failure::new("no directory for clusters: HOME is not set").help("set HOME or XDG_STATE_HOME")
     })?;
     Ok(state.join("steersman/clusters"))
 }
@@ -188,17 +188,17 @@ impl Files {
         self.directory.join("log")
     }
 
-    /// The file with the process id, which the process holds locked.
+    /// Returns the path of the file with the process id, which the process holds locked.
     fn holder(&self) -> PathBuf {
         self.directory.join("pid")
     }
 
-    /// The file in which the process notes the kubeconfig that it was added to.
+    /// Returns the path of the file that records which kubeconfig the cluster was added to.
     fn merged(&self) -> PathBuf {
         self.directory.join("merged")
     }
 
-    /// The process that runs the cluster, if it does.
+    /// Returns the id of the cluster's process, if it is running.
     fn process(&self) -> Option<u32> {
         let file = File::open(self.holder()).ok()?;
         match file.try_lock_shared() {
@@ -207,14 +207,14 @@ impl Files {
         }
     }
 
-    /// Waits for the end of the process.
+    /// Waits until the process has exited.
     fn wait_for_end(&self) {
         if let Ok(file) = File::open(self.holder()) {
             let _ = file.lock_shared();
         }
     }
 
-    /// Removes what a cluster left, that was killed perhaps.
+    /// Removes what a cluster left behind, for example if it was killed.
     fn clean(&self, name: &str) {
         if let Ok(path) = std::fs::read_to_string(self.merged())
             && let Err(error) = kubeconfig::remove(Path::new(&path), &context(name))
@@ -230,8 +230,8 @@ impl Create {
         let name = self.name.get()?;
         let files = Files::of(name)?;
         if files.process().is_some() {
-            return Err(Failure::new(format!("a cluster with the name {name:?} is running"))
-                .help(format!("`steer cluster delete {name}` ends it")));
+            return Err(Failure::new(format!("cluster {name:?} is already running"))
+                .help(format!("stop it with `steer cluster delete {name}`")));
         }
         files.clean(name);
         let merge_into = kubeconfig::file(globals.kubeconfig.as_deref())
@@ -247,7 +247,7 @@ impl Create {
         #[cfg(unix)]
         {
             use std::os::unix::process::CommandExt as _;
-            // Ctrl-C in the terminal is not meant for it.
+            // A separate process group, so that Ctrl-C in the terminal does not stop the cluster.
             process.process_group(0);
         }
         let begun = Instant::now();
@@ -274,7 +274,7 @@ impl Create {
 
 /// Waits until all nodes are ready.
 async fn wait_for_nodes(path: &Path, patience: Duration) -> Result {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot ask for the nodes: {error}"));
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot list the nodes: {error}"));
     let file = kube::config::Kubeconfig::read_from(path).map_err(|error| failed(&error))?;
     let options = kube::config::KubeConfigOptions::default();
     let config =
@@ -287,8 +287,7 @@ async fn wait_for_nodes(path: &Path, patience: Duration) -> Result {
     let ready = async {
         loop {
             let listed = nodes.list(&ListParams::default()).await;
-            let listed =
-                listed.map_err(|error| Failure::of_kube(&error).within("cannot ask for the nodes"))?;
+            let listed = listed.map_err(|error| Failure::of_kube(&error).within("cannot list the nodes"))?;
             if !listed.items.is_empty() && listed.items.iter().all(is_ready) {
                 return Ok(());
             }
@@ -298,12 +297,12 @@ async fn wait_for_nodes(path: &Path, patience: Duration) -> Result {
     match tokio::time::timeout(patience, ready).await {
         Ok(ready) => ready,
         Err(_) => Err(Failure::new(format!("the nodes are not ready after {patience:?}"))
-            .help("a cluster with --no-workloads has none")),
+            .help("a cluster with --no-workloads has no nodes")),
     }
 }
 
 impl Served {
-    /// The command line that says the same.
+    /// Returns the equivalent command-line arguments.
     fn words(&self) -> Vec<String> {
         let mut words = self.options.words();
         if let Some(ttl) = self.ttl {
@@ -333,7 +332,7 @@ fn terminate(process: u32) -> Result {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let sent = pid.map_or(Ok(()), |pid| kill_process(pid, Signal::TERM));
     match sent {
-        // It has just ended by itself.
+        // It has just exited on its own.
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(Failure::new(format!("cannot end process {process}: {error}"))),
     }
@@ -341,7 +340,9 @@ fn terminate(process: u32) -> Result {
 
 #[cfg(not(unix))]
 fn terminate(process: u32) -> Result {
-    Err(Failure::new(format!("clusters of the background can't be ended here: end process {process}")))
+    Err(Failure::new(format!(
+        "stopping background clusters is not supported on this platform: end process {process}"
+    )))
 }
 
 fn list(output: &mut Output) -> Result {
@@ -366,8 +367,8 @@ impl Kubeconfig {
         let name = self.name.get()?;
         let files = Files::of(name)?;
         let missing = || {
-            Failure::new(format!("there is no cluster {name:?}"))
-                .help("`steer cluster list` shows those that run")
+            Failure::new(format!("cluster {name:?} not found"))
+                .help("`steer cluster list` shows the running clusters")
         };
         files.process().ok_or_else(missing)?;
         let text = std::fs::read(files.kubeconfig()).map_err(|_| missing())?;
@@ -393,12 +394,12 @@ impl Serve {
             .open(files.holder())
             .map_err(failed)?;
         if holder.try_lock().is_err() {
-            return Err(Failure::new(format!("a cluster with the name {name:?} is running")));
+            return Err(Failure::new(format!("cluster {name:?} is already running")));
         }
         holder.write_all(std::process::id().to_string().as_bytes()).map_err(failed)?;
         let result = runtime.block_on(self.serve(&name, &files));
         files.clean(&name);
-        // Connections have no say in when the program ends.
+        // Open connections must not delay the exit.
         runtime.shutdown_background();
         drop(holder);
         result
@@ -427,7 +428,7 @@ impl Serve {
     }
 }
 
-/// Returns when no client was connected for some time, never if there is no limit.
+/// Returns when no client was connected for the given time; never without a limit.
 async fn idle(cluster: &Cluster, ttl: Option<Duration>) {
     let Some(ttl) = ttl else { return std::future::pending().await };
     loop {

@@ -12,15 +12,15 @@ use steersman_scaffold::{BundleContent, BundleFinding, validate_bundle};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
-/// Work with bundles for the Operator Lifecycle Manager
+/// Work with Operator Lifecycle Manager bundles
 #[derive(Args, Debug)]
 pub(crate) struct Bundle {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Validate(Validate),
 }
 
@@ -29,7 +29,7 @@ Examples:
   steer bundle validate
   steer bundle validate ./bundle -o json-alpha1";
 
-/// Check a bundle against the rules of the Operator Lifecycle Manager
+/// Validate a bundle against the rules of the Operator Lifecycle Manager
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 struct Validate {
@@ -37,7 +37,7 @@ struct Validate {
     #[arg(value_name = "DIR", default_value = "bundle")]
     directory: PathBuf,
 
-    /// The form of the report
+    /// Output format of the report
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Format,
 }
@@ -50,7 +50,7 @@ enum Format {
 
 impl Bundle {
     pub(crate) fn run(self, output: &mut Output) -> Result {
-        let What::Validate(validate) = self.what;
+        let Commands::Validate(validate) = self.command;
         let helped = |error| Failure::from(error).help("`steer generate bundle` makes one");
         let mut findings = validate_bundle(&validate.directory).map_err(helped)?;
         if !findings.iter().any(|finding| finding.is_error) {
@@ -90,7 +90,9 @@ impl Bundle {
     }
 }
 
-/// What a cluster refuses of the definitions, which it looks at more closely than the rules of bundles do.
+/// Returns the API server's errors about the definitions.
+///
+/// It validates them more strictly than the rules of bundles.
 async fn refused(directory: &Path, content: &BundleContent) -> Result<Vec<BundleFinding>> {
     let cluster = Cluster::builder().workloads(false).start().await;
     let cluster = cluster.map_err(|error| Failure::new(error.to_string()))?;

@@ -20,15 +20,15 @@ pub(super) const DEFAULT_KUBECONFIG: &str = ".steer/kubeconfig";
 const ABOUT: &str = "\
 Run an embedded Kubernetes cluster until it is interrupted
 
-It is the Kubernetes API with everything that clients see of it, in one process, without Docker or a download. \
-It is not a place to run programs: deployments, pods and nodes go through their states, but no container starts. \
-Pods fail on request, by annotations such as cluster.steersman.dev/fail: crash-loop. \
-Nothing answers webhooks behind its services either: --webhooks says what becomes of writes, and the annotation \
-cluster.steersman.dev/address: 127.0.0.1:9443 on a Service leads to a webhook or an API server that runs on this machine. \
-With --metrics, or a metrics-server installed, kubectl top and autoscalers work: containers use half of their requests, or what \
-cluster.steersman.dev/cpu-usage and memory-usage say on a pod or a Deployment, such as 450m, 64Mi, or 90% of the requests. \
-Everything is in memory and gone when the command ends, unless --data-dir keeps it; only this machine can reach it. \
-The kubeconfig file holds the administrator's token and is removed at the end.";
+The cluster serves the Kubernetes API with everything that clients see of it, in one process, without Docker or a download. \
+It does not run programs: Deployments, pods and nodes go through their states, but no container starts. \
+Annotations on pods simulate failures, such as cluster.steersman.dev/fail: crash-loop. \
+Webhooks behind Services have no running backend either: --webhooks sets how writes are handled, and the annotation \
+cluster.steersman.dev/address: 127.0.0.1:9443 on a Service routes to a webhook or an API server on this machine. \
+With --metrics, or a metrics-server installed, kubectl top and autoscalers work: containers use half of their requests, or the \
+usage set by cluster.steersman.dev/cpu-usage and memory-usage on a pod or a Deployment, as 450m, 64Mi, or 90% of the requests. \
+State is in memory and lost when the command ends, unless --data-dir is set; the cluster is reachable from this machine only. \
+The kubeconfig file contains the administrator's token and is removed on exit.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ pub(crate) struct Cluster {
 /// What a cluster is like.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// Port to listen on [default: one that is free]
+    /// Port to listen on [default: a free port]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
@@ -62,23 +62,23 @@ pub(super) struct Options {
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     nodes: u8,
 
-    /// Simulate nothing: only the API
+    /// Serve only the API, without simulated nodes and workloads
     #[arg(long)]
     no_workloads: bool,
 
-    /// How long pods wait for their containers
+    /// Delay before a pod's containers start
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = super::release::duration)]
     pod_start_delay: Duration,
 
-    /// How long pods run that are meant to end, unless their program says it, as sleep does
+    /// Run time of pods that are meant to complete, unless their command sets it, as sleep does
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = super::release::duration)]
     pod_run_time: Duration,
 
-    /// Image that cannot be pulled, as containers name it; may be repeated
+    /// Image that fails to be pulled, as written in containers; may be repeated
     #[arg(long = "missing-image", value_name = "IMAGE")]
     missing_images: Vec<String>,
 
-    /// Fate of writes whose webhooks are behind services of the cluster, where nothing runs
+    /// Handling of writes whose webhooks are behind Services, which have no running backend
     #[arg(long, value_name = "POLICY", default_value = "fail")]
     webhooks: Webhooks,
 
@@ -86,7 +86,7 @@ pub(super) struct Options {
     #[arg(long)]
     metrics: bool,
 
-    /// Directory to keep everything in, and to start from [default: nothing is kept]
+    /// Directory to persist the cluster in, and to restore it from [default: in memory only]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }
@@ -94,16 +94,16 @@ pub(super) struct Options {
 /// Fate of writes whose webhooks are behind services of the cluster.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Webhooks {
-    /// They fail, unless the webhook's own policy ignores it
+    /// Fail, unless the webhook's failurePolicy is Ignore
     Fail,
-    /// They go on with a warning
+    /// Continue with a warning
     Ignore,
-    /// They go on with a warning if the service has ready pods, and fail as on a real cluster if it has none
+    /// Continue with a warning if the Service has ready pods, otherwise fail as on a real cluster
     Auto,
 }
 
 impl Options {
-    /// The cluster that the flags describe, listening on this machine.
+    /// Returns a builder for the cluster described by the flags, listening on localhost.
     pub(super) fn builder(&self) -> Builder {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or_default()));
         let webhooks = match self.webhooks {
@@ -128,7 +128,7 @@ impl Options {
         builder
     }
 
-    /// The command line that says the same.
+    /// Returns the equivalent command-line arguments.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec![
             format!("--nodes={}", self.nodes),
@@ -175,7 +175,7 @@ impl Cluster {
         let version = steersman_cluster::KUBERNETES_VERSION;
         let server = cluster.address().map(|address| format!("https://{address}")).unwrap_or_default();
         let text = format!(
-            "Kubernetes {version} API in {spent} ms at {server}\n\n  export KUBECONFIG={}\n  kubectl get nodes\n\nCtrl-C ends it.\n",
+            "Kubernetes {version} API in {spent} ms at {server}\n\n  export KUBECONFIG={}\n  kubectl get nodes\n\nCtrl-C stops it.\n",
             file.path.display()
         );
         let mut stdout = std::io::stdout().lock();
@@ -187,13 +187,15 @@ impl Cluster {
     }
 }
 
-/// Waits for a signal that ends the program.
+/// Waits for a termination signal.
 pub(super) async fn interrupted() -> std::io::Result<()> {
     interruption()?.await;
     Ok(())
 }
 
-/// Listens for the signals that end the program from now on: they may come as soon as it has said that it is up.
+/// Starts listening for termination signals.
+///
+/// Call it before the program reports readiness, as a signal may arrive right after that.
 pub(crate) fn interruption() -> std::io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
@@ -209,17 +211,17 @@ pub(crate) fn interruption() -> std::io::Result<impl Future<Output = ()>> {
     }
     #[cfg(not(unix))]
     Ok(async {
-        // Without a handler the signal ends the program by itself.
+        // Without a handler, the signal terminates the program on its own.
         let _ = tokio::signal::ctrl_c().await;
     })
 }
 
-/// The right to write a kubeconfig: no other cluster that runs has written it, and it is no file of the user's.
+/// The exclusive right to write a kubeconfig, which neither a running cluster nor the user wrote.
 ///
-/// The process id is kept in a locked file beside it. Not in `FILE.lock`, which kubectl takes while it writes.
+/// The process id is stored in a locked file next to it. Not in `FILE.lock`, which kubectl locks while it writes.
 pub(super) struct Claim {
     path: PathBuf,
-    /// The directory that was made for the file.
+    /// The directory that was created for the file.
     made: Option<PathBuf>,
     holder: PathBuf,
     _lock: File,
@@ -232,10 +234,10 @@ impl Claim {
             |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
         if path.exists() && !is_left_behind(&path) {
             return Err(Failure::new(format!(
-                "{} exists and was not written by steer cluster",
+                "{} already exists and was not written by steer cluster",
                 path.display()
             ))
-            .help("name another file by --kubeconfig"));
+            .help("name another file with --kubeconfig"));
         }
         let made = path.parent().filter(|directory| !directory.exists()).map(Path::to_path_buf);
         if let Some(made) = &made {
@@ -246,8 +248,8 @@ impl Claim {
         let holder = path.with_file_name(name);
         let lock = lock(&holder).map_err(failed)?.map_err(|pid| {
             let pid = if pid.is_empty() { String::new() } else { format!(" (process {pid})") };
-            Failure::new(format!("{} belongs to a cluster that is running{pid}", path.display()))
-                .help("use that one, or name another file for this one by --kubeconfig")
+            Failure::new(format!("{} belongs to a running cluster{pid}", path.display()))
+                .help("use that cluster, or name another file with --kubeconfig")
         })?;
         Ok(Self { path, made, holder, _lock: lock })
     }
@@ -263,13 +265,13 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.holder);
         if let Some(made) = &self.made {
-            // Stays if it has other files by now.
+            // Fails if the directory contains other files by now, which are kept.
             let _ = std::fs::remove_dir(made);
         }
     }
 }
 
-/// Locks a file and writes this process's id into it; or tells the id of the process that has it.
+/// Locks a file and writes this process's id into it; the inner error is the id of the current holder.
 fn lock(path: &Path) -> std::io::Result<std::result::Result<File, String>> {
     loop {
         let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
@@ -282,7 +284,7 @@ fn lock(path: &Path) -> std::io::Result<std::result::Result<File, String>> {
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Its last holder may have removed the file between the opening and the locking.
+        // The previous holder may have removed the file between open and lock.
         if is_at(&file, path) {
             file.set_len(0)?;
             file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
@@ -306,22 +308,22 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// A kubeconfig that goes when the command does.
+/// A kubeconfig that is removed when the command exits.
 pub(super) struct Kubeconfig {
     pub(super) path: PathBuf,
-    /// The line that names this command's cluster.
+    /// The line with the address of this command's cluster.
     server: String,
     _claim: Claim,
 }
 
-/// Whether a file was written by this command, and left for instance when it was killed.
+/// Whether a file was written by this command and left behind, for example when it was killed.
 fn is_left_behind(path: &Path) -> bool {
     std::fs::read_to_string(path).is_ok_and(|text| text.contains("current-context: steersman\n"))
 }
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        // Stays if it leads to another cluster by now.
+        // It is kept if it points to another cluster by now.
         if std::fs::read_to_string(&self.path).is_ok_and(|text| text.contains(&self.server)) {
             let _ = std::fs::remove_file(&self.path);
         }

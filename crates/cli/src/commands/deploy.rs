@@ -15,12 +15,12 @@ use crate::cluster;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
-/// The image that manifests of projects name until one is given.
+/// The placeholder image in the manifests of projects.
 const IMAGE: &str = "controller";
 
 const DEPLOY_EXAMPLES: &str = "\
-Objects are applied server-side, definitions of any size among them. Objects of an earlier
-deployment that the project no longer has are deleted.
+Objects are applied with server-side apply, including CRDs of any size. Objects of an earlier
+deployment that the project no longer contains are pruned.
 
 Examples:
   steer deploy --image registry.example.com/shop-operator:v1
@@ -28,8 +28,8 @@ Examples:
   steer deploy ./shop --dry-run";
 
 const UNDEPLOY_EXAMPLES: &str = "\
-Definitions are deleted first, with all their objects, while the operator still runs and can see to
-the finalizers. --keep-crds leaves them and their objects.
+CRDs are deleted first, with all their objects, while the operator still runs and can handle the
+finalizers. --keep-crds keeps the CRDs and their objects.
 
 Examples:
   steer undeploy
@@ -43,44 +43,45 @@ pub(crate) struct OverlayArgs {
     #[arg(value_name = "DIR", default_value = ".")]
     project: PathBuf,
 
-    /// Directory of the kustomize overlay, within the project
+    /// Directory of the kustomize overlay, relative to the project
     #[arg(long, value_name = "DIR", default_value = "config/default")]
     overlay: PathBuf,
 
-    /// Only the definitions of the project's kinds, in config/crd
+    /// Use only the project's CRDs, in config/crd
     #[arg(long, conflicts_with = "overlay")]
     crds_only: bool,
 }
 
 impl OverlayArgs {
-    /// The objects of the overlay.
+    /// Renders the overlay.
     pub(crate) fn render(&self, image: Option<&str>) -> Result<Vec<Value>> {
         let overlay = if self.crds_only { Path::new("config/crd") } else { &self.overlay };
         render(&self.project, overlay, image)
     }
 
-    /// The name of the set that the objects belong to.
+    /// Returns the name of the ApplySet of the objects.
     fn set(&self) -> Result<String> {
         Ok(Project::load(&self.project)?.name().to_owned())
     }
 }
 
-/// The objects of an overlay within a project, with the operator's image in them.
+/// Renders an overlay of a project, with the operator's image set.
 pub(crate) fn render(project: &Path, overlay: &Path, image: Option<&str>) -> Result<Vec<Value>> {
     let images: Vec<Image> = image.iter().map(|image| Image::replace(IMAGE, image)).collect();
     let directory = project.join(overlay);
     if !directory.is_dir() {
-        return Err(Failure::new(format!("{} is no directory", directory.display()))
-            .help("run it in the directory of a project, or name that: steer deploy ./shop"));
+        return Err(Failure::new(format!("{} is not a directory", directory.display()))
+            .help("run it in a project's directory, or name one: steer deploy ./shop"));
     }
     kustomize(&directory, &images).map_err(|error| match &error {
-        steersman_scaffold::Error::Io { .. } => Failure::from(error)
-            .help("`make manifests` writes what is generated; kustomization.yaml names the files"),
+        steersman_scaffold::Error::Io { .. } => {
+            Failure::from(error).help("`make manifests` generates the files that kustomization.yaml names")
+        }
         _ => error.into(),
     })
 }
 
-/// The namespace that most of the objects are in: that of the first workload.
+/// Returns the main namespace of the objects: that of the first workload.
 fn namespace(objects: &[Value], globals: &GlobalArgs) -> String {
     let place = |object: &Value| object.pointer("/metadata/namespace")?.as_str().map(str::to_owned);
     let workload = objects.iter().find(|object| object["kind"] == "Deployment").and_then(place);
@@ -90,30 +91,30 @@ fn namespace(objects: &[Value], globals: &GlobalArgs) -> String {
         .unwrap_or_else(|| "default".into())
 }
 
-/// Apply a project's manifests to a cluster, prune what it no longer has, and wait until it runs
+/// Apply a project's manifests to a cluster, prune removed objects, and wait until ready
 #[derive(Args, Debug)]
 #[command(after_help = DEPLOY_EXAMPLES)]
 pub(crate) struct Deploy {
     #[command(flatten)]
     overlay: OverlayArgs,
 
-    /// Image of the operator [default: the one that the manifests name]
+    /// Operator image [default: the image in the manifests]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
 
-    /// Take over fields that others manage
+    /// Take over fields owned by other field managers
     #[arg(long)]
     force_conflicts: bool,
 
-    /// Do not wait until everything is ready
+    /// Do not wait until all objects are ready
     #[arg(long)]
     no_wait: bool,
 
-    /// How long waiting may take
+    /// Time to wait until all objects are ready
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = crate::flags::duration)]
     timeout: Duration,
 
-    /// Print the manifests and write nothing
+    /// Print the manifests without applying them
     #[arg(long)]
     dry_run: bool,
 }
@@ -151,29 +152,25 @@ impl Deploy {
     }
 }
 
-/// Conflicts have a flag that settles them.
+/// Adds a help text to conflicts, with the flag that resolves them.
 fn conflict(error: steersman_release::Error) -> Failure {
     let is_conflict = error.status_code() == Some(409);
     let failure = Failure::from(error);
-    if is_conflict {
-        failure.help("--force-conflicts takes the fields over from those who manage them")
-    } else {
-        failure
-    }
+    if is_conflict { failure.help("--force-conflicts takes ownership of the fields") } else { failure }
 }
 
-/// Delete what `steer deploy` has applied, and wait until it is gone
+/// Delete the objects applied by `steer deploy`, and wait until they are gone
 #[derive(Args, Debug)]
 #[command(after_help = UNDEPLOY_EXAMPLES)]
 pub(crate) struct Undeploy {
     #[command(flatten)]
     overlay: OverlayArgs,
 
-    /// Leave the definitions, and with them all objects of the project's kinds
+    /// Keep the CRDs, and with them all objects of the project's kinds
     #[arg(long, conflicts_with = "crds_only")]
     keep_crds: bool,
 
-    /// How long waiting may take
+    /// Time to wait until all objects are deleted
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = crate::flags::duration)]
     timeout: Duration,
 }
@@ -183,7 +180,7 @@ impl Undeploy {
         let objects = self.overlay.render(None)?;
         let namespace = namespace(&objects, globals);
         let name = self.overlay.set()?;
-        // Members of the set are found by what its parent says; definitions alone have no set.
+        // The set's members are found through its parent object. Definitions alone have no set, hence the unused name.
         let set_name = if self.overlay.crds_only { format!("{name}-crds") } else { name.clone() };
         cluster::run(async {
             let client = cluster::client(globals).await?;
@@ -193,7 +190,7 @@ impl Undeploy {
                     if what.iter().any(|one| one.contains("finalizer")));
                 let failure = Failure::from(error);
                 if is_held {
-                    failure.help("start the operator that sets the finalizers, or take them off: kubectl patch KIND NAME --type=merge -p '{\"metadata\":{\"finalizers\":null}}'")
+                    failure.help("start the operator that sets the finalizers, or remove them: kubectl patch KIND NAME --type=merge -p '{\"metadata\":{\"finalizers\":null}}'")
                 } else {
                     failure
                 }
@@ -205,16 +202,16 @@ impl Undeploy {
     }
 }
 
-/// Tells of every object as it is written or deleted, and of what is waited for as that changes.
+/// Returns a progress display of objects being written or deleted, and of what is being waited for.
 fn display() -> impl Fn(&Progress) + Send + Sync + 'static {
     let display = Display { is_terminal: std::io::stderr().is_terminal(), waiting: Mutex::default() };
     move |progress: &Progress| display.show(progress)
 }
 
-/// What is shown on standard error: lines that stay, and on a terminal one that changes.
+/// Progress on standard error: permanent lines, and on a terminal one status line.
 struct Display {
     is_terminal: bool,
-    /// What is waited for, as it was said last.
+    /// The last status line.
     waiting: Mutex<String>,
 }
 
@@ -249,7 +246,7 @@ impl Display {
         }
     }
 
-    /// A line that stays, in the place of the one that changes.
+    /// Prints a permanent line, replacing the status line.
     fn line(&self, waiting: &mut String, line: &str) {
         let clear = if self.is_terminal && !waiting.is_empty() { CLEAR } else { "" };
         waiting.clear();
@@ -266,7 +263,7 @@ impl Drop for Display {
     }
 }
 
-/// Begins the line of a terminal anew.
+/// Escape sequence that clears the current line.
 const CLEAR: &str = "\r\x1b[2K";
-/// How much of what is waited for a terminal shows.
+/// Maximum width of the status line.
 const WIDTH: usize = 100;

@@ -21,23 +21,23 @@ use crate::cluster;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
-/// The oldest cluster that operators are tested on.
+/// The minor version of the oldest Kubernetes that operators are tested on.
 const OLDEST_MINOR: u32 = 30;
-/// How long something may take to be deleted before it counts as stuck.
+/// Time after which a deletion counts as stuck.
 const STUCK: SignedDuration = SignedDuration::from_mins(1);
-/// How deep schemas are compared.
+/// Maximum depth to which schemas are compared.
 const MAX_DEPTH: usize = 64;
 
 const EXAMPLES: &str = "\
-Each line says what was looked at, and what is wrong comes with the command that mends it. The exit
-code is 1 if something is wrong. In the directory of a project, its kinds are looked at too.
+Each line reports a check, and a failed check comes with the command that fixes it. The exit code is
+1 if a check fails. In the directory of a project, its kinds are checked, too.
 
 Examples:
   steer doctor
   steer doctor ./shop -o json
   steer doctor --kube-context production";
 
-/// Find out what is wrong with the toolchain, the cluster and a project in it
+/// Diagnose problems of the toolchain, the cluster and a project in it
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Doctor {
@@ -45,7 +45,7 @@ pub(crate) struct Doctor {
     #[arg(value_name = "DIR", default_value = ".")]
     project: PathBuf,
 
-    /// The form of the report
+    /// Output format of the report
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Format,
 }
@@ -57,25 +57,25 @@ enum Format {
     Yaml,
 }
 
-/// How something stands.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Ok,
-    /// Something is missing that not everyone needs.
+    /// Something optional is missing.
     Warning,
     Problem,
 }
 
-/// What was found out about something.
+/// A finding of a check.
 #[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
     state: State,
     message: String,
-    /// The command that mends it.
+    /// The command that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
+    fix: Option<String>,
 }
 
 #[derive(Default)]
@@ -83,25 +83,15 @@ struct Findings(Vec<Finding>);
 
 impl Findings {
     fn ok(&mut self, check: &'static str, message: impl Into<String>) {
-        self.0.push(Finding { check, state: State::Ok, message: message.into(), mend: None });
+        self.0.push(Finding { check, state: State::Ok, message: message.into(), fix: None });
     }
 
-    fn warn(&mut self, check: &'static str, message: impl Into<String>, mend: impl Into<String>) {
-        self.0.push(Finding {
-            check,
-            state: State::Warning,
-            message: message.into(),
-            mend: Some(mend.into()),
-        });
+    fn warn(&mut self, check: &'static str, message: impl Into<String>, fix: impl Into<String>) {
+        self.0.push(Finding { check, state: State::Warning, message: message.into(), fix: Some(fix.into()) });
     }
 
-    fn problem(&mut self, check: &'static str, message: impl Into<String>, mend: impl Into<String>) {
-        self.0.push(Finding {
-            check,
-            state: State::Problem,
-            message: message.into(),
-            mend: Some(mend.into()),
-        });
+    fn problem(&mut self, check: &'static str, message: impl Into<String>, fix: impl Into<String>) {
+        self.0.push(Finding { check, state: State::Problem, message: message.into(), fix: Some(fix.into()) });
     }
 }
 
@@ -144,15 +134,15 @@ impl Doctor {
                 output.push(&text);
             }
             Format::Text => {
-                for Finding { check, state, message, mend } in findings {
+                for Finding { check, state, message, fix } in findings {
                     let mark = match state {
                         State::Ok => "✓",
                         State::Warning => "!",
                         State::Problem => "✗",
                     };
                     output.line(format_args!(" {mark} {check:<12} {message}"));
-                    if let Some(mend) = mend {
-                        output.line(format_args!("   {:<12} mend: {mend}", ""));
+                    if let Some(fix) = fix {
+                        output.line(format_args!("   {:<12} fix: {fix}", ""));
                     }
                 }
             }
@@ -161,7 +151,7 @@ impl Doctor {
     }
 }
 
-/// What a program says of its version, if it is there.
+/// Returns a program's version output, if it is installed.
 fn version_of(program: &str, argument: &str) -> Option<String> {
     let run = Command::new(program).arg(argument).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&run.stdout).lines().next().unwrap_or_default().trim().to_owned();
@@ -187,7 +177,7 @@ fn toolchain(project: Option<&Project>, findings: &mut Findings) {
         .ok(CHECK, engine.unwrap_or_else(|| "no container engine: `steer image build` makes images".into()));
 }
 
-/// A client, if there is a cluster that answers.
+/// Returns a client, if a cluster responds.
 async fn reach(globals: &GlobalArgs, findings: &mut Findings) -> Option<Client> {
     const CHECK: &str = "cluster";
     const MEND: &str = "steer cluster & export KUBECONFIG=.steer/kubeconfig";
@@ -212,13 +202,13 @@ async fn reach(globals: &GlobalArgs, findings: &mut Findings) -> Option<Client> 
         Err(error) => {
             let answer = Failure::of_kube(&error);
             let answer = answer.message();
-            findings.problem(CHECK, format!("the cluster of the kubeconfig does not answer: {answer}"), MEND);
+            findings.problem(CHECK, format!("the kubeconfig's cluster does not answer: {answer}"), MEND);
             None
         }
     }
 }
 
-/// What `steer deploy` needs.
+/// Checks the permissions that `steer deploy` requires.
 async fn permissions(client: &Client, findings: &mut Findings) -> Result {
     const NEEDED: [(&str, &str); 5] = [
         ("apiextensions.k8s.io", "customresourcedefinitions"),
@@ -268,7 +258,7 @@ fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
-/// Whether something is being deleted for so long that it must be held up.
+/// Whether an object's deletion takes so long that something must be blocking it.
 fn is_stuck(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> bool {
     let since = metadata.deletion_timestamp.as_ref().map(|time| time.0);
     since.is_some_and(|since| Timestamp::now().duration_since(since) > STUCK)
@@ -302,7 +292,7 @@ async fn namespaces(client: &Client, findings: &mut Findings) -> Result {
     Ok(())
 }
 
-/// Compares the project's definitions with the cluster's, and gives those that are there.
+/// Compares the project's definitions with the cluster's, and returns those that exist.
 async fn definitions(
     root: &Path,
     client: &Client,
@@ -345,7 +335,7 @@ async fn definitions(
     Ok(live)
 }
 
-/// The fields that the project's definition has and the cluster's has not.
+/// Returns the fields of the project's definition that the cluster's lacks.
 fn missing_fields(ours: &Value, live: &Value) -> Vec<String> {
     let versions = |definition: &Value| {
         definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default()
@@ -381,7 +371,7 @@ fn compare(ours: &Value, live: &Value, path: &str, missing: &mut Vec<String>, de
     }
 }
 
-/// Objects of the project's kinds that are being deleted and do not go.
+/// Checks for objects of the project's kinds whose deletion is stuck.
 async fn finalizers(crds: &[CustomResourceDefinition], client: &Client, findings: &mut Findings) -> Result {
     const CHECK: &str = "finalizers";
     let mut looked = false;
@@ -407,7 +397,7 @@ async fn finalizers(crds: &[CustomResourceDefinition], client: &Client, findings
     Ok(())
 }
 
-/// The objects of a definition, if they may be listed.
+/// Lists the objects of a definition, if that is allowed.
 async fn objects_of(crd: &CustomResourceDefinition, client: &Client) -> Result<Option<Vec<DynamicObject>>> {
     let Some(version) = crd.spec.versions.iter().find(|version| version.served) else { return Ok(None) };
     let resource = ApiResource {
@@ -424,7 +414,7 @@ async fn objects_of(crd: &CustomResourceDefinition, client: &Client) -> Result<O
     }
 }
 
-/// Records of releases whose object is gone, or whose operation broke off.
+/// Checks for release records whose object is deleted or whose operation was interrupted.
 async fn releases(
     project: &Project,
     crds: &[CustomResourceDefinition],
@@ -453,20 +443,20 @@ async fn releases(
                 owner.kind == kind.kind && owner.api_version.starts_with(&format!("{}/", kind.group))
             })
         });
-        let mend = format!("steer uninstall {name} -n {namespace}");
+        let fix = format!("steer uninstall {name} -n {namespace}");
         if let Some(owner) = owner.filter(|owner| !uids.contains(&owner.uid)) {
             is_well = false;
             let message = format!(
-                "release {name} in namespace {namespace} is orphaned: its {} {} is gone",
+                "release {name} in namespace {namespace} is orphaned: its {} {} no longer exists",
                 owner.kind, owner.name
             );
-            findings.problem(CHECK, message, mend);
+            findings.problem(CHECK, message, fix);
         } else if label("status").starts_with("pending-") {
             let made = record.creation_timestamp().map(|time| time.0);
             if made.is_some_and(|made| Timestamp::now().duration_since(made) > STUCK) {
                 is_well = false;
                 let message = format!(
-                    "release {name} in namespace {namespace} is {}: an operation broke off",
+                    "release {name} in namespace {namespace} is {}: an operation was interrupted",
                     label("status")
                 );
                 findings.problem(CHECK, message, format!("steer rollback {name} -n {namespace}"));

@@ -10,23 +10,23 @@ use crate::output::Output;
 use crate::scaffold::report;
 
 const EXAMPLES: &str = "\
-Files that were edited by hand stay, and are named.
+Files that were edited by hand are not changed, but listed.
 
 Examples:
   steer edit --multigroup
   steer edit --namespaced
   steer edit --namespaced=false";
 
-/// Change how a project works: for one namespace or all, for one API group or several
+/// Update the project configuration: one namespace or all, one API group or several
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Edit {
-    /// Let the kinds be of several API groups
+    /// Allow kinds of several API groups (multigroup layout)
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     multigroup: Option<bool>,
 
-    /// Let the operator work in its own namespace alone
+    /// Restrict the operator to its own namespace
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     namespaced: Option<bool>,

@@ -11,9 +11,9 @@ use crate::output::Output;
 const ABOUT: &str = "\
 Set up the embedded API server for suites that use envtest
 
-It takes setup-envtest's place: the directory that it prints has a kube-apiserver and an etcd, both of them links to this program, \
-and the machine's kubectl if there is one. Nothing is downloaded. The server has no controllers, as envtest's has none; \
-with STEER_ENVTEST_WORKLOADS=1 in its environment it has all of steer cluster's.";
+Replaces setup-envtest: the directory that it prints contains kube-apiserver and etcd, both links to this program, \
+and the machine's kubectl, if installed. Nothing is downloaded. The server has no controllers, as in envtest; \
+with STEER_ENVTEST_WORKLOADS=1 in its environment, it has those of steer cluster.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,15 +36,15 @@ enum Command {
     Installed(Installed),
 }
 
-/// Lay out the programs that envtest starts, and print where they are
+/// Install the binaries that envtest starts, and print their path
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 struct Use {
-    /// Version that the suite asks for, such as 1.36.x [default: the one there is]
+    /// Kubernetes version that the suite requests, such as 1.36.x [default: the embedded one]
     #[arg(value_name = "VERSION")]
     version: Option<String>,
 
-    /// What to print
+    /// Output format
     #[arg(short, long, value_name = "FORM", default_value = "overview")]
     print: Form,
 
@@ -52,7 +52,7 @@ struct Use {
     place: Place,
 }
 
-/// List the versions that can be used
+/// List the available versions
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 struct List {
@@ -60,7 +60,7 @@ struct List {
     place: Place,
 }
 
-/// List the versions that are laid out
+/// List the installed versions
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 struct Installed {
@@ -70,7 +70,7 @@ struct Installed {
 
 #[derive(Args, Debug)]
 struct Place {
-    /// Directory to lay the programs out in [default: steersman/envtest in the user's data directory]
+    /// Directory to install the binaries in [default: steersman/envtest in the user's data directory]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
 }
@@ -80,9 +80,9 @@ struct Place {
 enum Form {
     /// Version, platform and path
     Overview,
-    /// The path alone
+    /// Path only
     Path,
-    /// An export of KUBEBUILDER_ASSETS for a shell
+    /// Shell command that exports KUBEBUILDER_ASSETS
     Env,
 }
 
@@ -109,7 +109,7 @@ fn line(state: &str) -> String {
     format!("({state})  {}  {}", steersman_cluster::KUBERNETES_VERSION, platform())
 }
 
-/// The machine in Go's words.
+/// Returns the platform in Go's notation.
 fn platform() -> String {
     let system = match std::env::consts::OS {
         "macos" => "darwin",
@@ -137,8 +137,8 @@ impl Place {
                 variable("XDG_DATA_HOME")
                     .or_else(|| Some(variable("HOME")?.join(".local/share")))
                     .ok_or_else(|| {
-                        Failure::new("no directory for the programs: HOME is not set")
-                            .help("name one by --bin-dir")
+                        Failure::new("no directory for the binaries: HOME is not set")
+                            .help("name one with --bin-dir")
                     })?
                     .join("steersman/envtest")
             }
@@ -187,14 +187,14 @@ impl Use {
     }
 }
 
-/// Warns of a version that is another one, and refuses what is none.
+/// Warns if another version than the embedded one is requested, and rejects an invalid one.
 fn check_version(asked: &str) -> Result {
     let text = asked.trim_start_matches('v').trim_end_matches('!');
     let numbers: Vec<&str> = text.split('.').collect();
     let is_number = |part: &&str| matches!(*part, "x" | "X" | "*") || part.parse::<u32>().is_ok();
     let is_version = text == "latest" || ((1..=3).contains(&numbers.len()) && numbers.iter().all(is_number));
     if !is_version {
-        return Err(Failure::new(format!("{asked} is no version")).help("such as 1.36.3, 1.36.x or latest"));
+        return Err(Failure::new(format!("invalid version {asked}")).help("such as 1.36.3, 1.36.x or latest"));
     }
     let fits = |(asked, own): (&&str, &str)| matches!(*asked, "x" | "X" | "*") || *asked == own;
     if text != "latest" && !numbers.iter().zip(version().split('.')).all(fits) {
@@ -206,7 +206,7 @@ fn check_version(asked: &str) -> Result {
     Ok(())
 }
 
-/// Makes a link, in one step for those who use it at this moment.
+/// Creates or replaces a link atomically for concurrent users.
 fn link(program: &Path, link: &Path) -> std::io::Result<()> {
     if std::fs::read_link(link).is_ok_and(|target| target == program) {
         return Ok(());
@@ -221,7 +221,7 @@ fn link(program: &Path, link: &Path) -> std::io::Result<()> {
     std::fs::rename(&temporary, link)
 }
 
-/// A program of the machine that is not in the directory itself.
+/// Finds a program in PATH, except in the given directory.
 fn on_path(name: &str, except: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)

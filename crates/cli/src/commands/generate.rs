@@ -14,15 +14,15 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::scaffold::report;
 
-/// Write what follows from a project's code, charts and manifests
+/// Generate manifests, charts and bundles from a project's code, charts and config
 #[derive(Args, Debug)]
 pub(crate) struct Generate {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Crds(Crds),
     Rbac(Rbac),
     Webhooks(Webhooks),
@@ -47,7 +47,7 @@ Examples:
   steer generate webhooks";
 
 const KUSTOMIZE_EXAMPLES: &str = "\
-What `kubectl kustomize` prints, for the fields that operator projects use.
+Equivalent to `kubectl kustomize`, for the fields that operator projects use.
 
 Examples:
   steer generate kustomize
@@ -60,46 +60,46 @@ Examples:
   steer generate installer -o -";
 
 const CHART_EXAMPLES: &str = "\
-The chart installs the operator into the release's namespace. Its templates are written anew each
-time, values.yaml stays once it was edited.
+The chart installs the operator into the release's namespace. Its templates are regenerated each
+time; an edited values.yaml is kept.
 
 Examples:
   steer generate chart --image registry.example.com/shop-operator:v1
   steer generate chart --chart-version 1.2.0 && helm install shop-operator dist/chart -n shop --create-namespace";
 
 const BUNDLE_EXAMPLES: &str = "\
-The bundle is made of config/manifests: a ClusterServiceVersion with descriptors from the schemas,
-definitions, metadata, and the scorecard's configuration. `steer bundle validate` checks it.
+The bundle is generated from config/manifests: a ClusterServiceVersion with descriptors from the
+schemas, CRDs, metadata, and the scorecard config file. `steer bundle validate` validates it.
 
 Examples:
   steer generate bundle --version 0.1.0 --image registry.example.com/shop-operator:v0.1.0
   steer generate bundle --version 1.0.0 --channels stable,candidate --default-channel stable";
 
-/// Write the definitions of the project's kinds to config/crd/bases
+/// Generate the CRDs of the project in config/crd/bases
 #[derive(Args, Debug)]
 #[command(after_help = CRDS_EXAMPLES)]
 struct Crds {
     #[command(flatten)]
     project: ProjectArgs,
 
-    /// Replace definitions of chart kinds that differ; they may have been edited
+    /// Overwrite CRDs of chart kinds that differ, even if they were edited
     #[arg(long)]
     force: bool,
 }
 
-/// Write the role that the operator needs to config/rbac
+/// Generate the role that the operator needs in config/rbac
 #[derive(Args, Debug)]
 #[command(after_help = RBAC_EXAMPLES)]
 struct Rbac {
     #[command(flatten)]
     project: ProjectArgs,
 
-    /// Replace rules of chart kinds that are there already
+    /// Overwrite existing rules of chart kinds
     #[arg(long)]
     force: bool,
 }
 
-/// Write what the operator's webhooks need to config/webhook
+/// Generate the manifests for the operator's webhooks in config/webhook
 #[derive(Args, Debug)]
 #[command(after_help = WEBHOOKS_EXAMPLES)]
 struct Webhooks {
@@ -107,7 +107,7 @@ struct Webhooks {
     project: ProjectArgs,
 }
 
-/// Print the project's manifests, rendered
+/// Print the rendered manifests of the project
 #[derive(Args, Debug)]
 #[command(after_help = KUSTOMIZE_EXAMPLES)]
 struct Kustomize {
@@ -115,19 +115,19 @@ struct Kustomize {
     overlay: OverlayArgs,
 }
 
-/// Write everything that the operator needs into one file
+/// Generate a single file with all manifests of the operator
 #[derive(Args, Debug)]
 #[command(after_help = INSTALLER_EXAMPLES)]
 struct Installer {
     #[command(flatten)]
     overlay: OverlayArgs,
 
-    /// File to write, within the project; - for standard output
+    /// File to write, relative to the project; - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "dist/install.yaml")]
     output: PathBuf,
 }
 
-/// Write a chart with which Helm installs the operator itself
+/// Generate a Helm chart that installs the operator
 #[derive(Args, Debug)]
 #[command(after_help = CHART_EXAMPLES)]
 struct ChartArgs {
@@ -142,27 +142,27 @@ struct ChartArgs {
     #[arg(long, value_name = "VERSION")]
     app_version: Option<String>,
 
-    /// Directory to write the chart to, within the project
+    /// Directory to write the chart to, relative to the project
     #[arg(long, value_name = "DIR", default_value = "dist/chart")]
     output_dir: String,
 
-    /// Replace values.yaml if it was edited
+    /// Overwrite values.yaml even if it was edited
     #[arg(long)]
     force: bool,
 }
 
-/// Write a bundle for the Operator Lifecycle Manager
+/// Generate a bundle for the Operator Lifecycle Manager
 #[derive(Args, Debug)]
 #[command(after_help = BUNDLE_EXAMPLES)]
 struct BundleArgs {
     #[command(flatten)]
     project: ProjectArgs,
 
-    /// Directory of the manifests and samples, within the project
+    /// Directory of the manifests and samples, relative to the project
     #[arg(long, value_name = "DIR", default_value = "config/manifests")]
     kustomize_dir: PathBuf,
 
-    /// Image of the operator [default: the one that the manifests name]
+    /// Operator image [default: the image in the manifests]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
 
@@ -170,19 +170,19 @@ struct BundleArgs {
     #[arg(short, long, value_name = "VERSION", default_value = "0.0.1")]
     version: String,
 
-    /// Channels that it is published in
+    /// Channels of the bundle, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "alpha")]
     channels: Vec<String>,
 
-    /// Channel that is subscribed to by default [default: the first]
+    /// Default channel of the bundle [default: the first channel]
     #[arg(long, value_name = "NAME")]
     default_channel: Option<String>,
 
-    /// Name of the package [default: the project's]
+    /// Package name of the bundle [default: the project's name]
     #[arg(long, value_name = "NAME")]
     package: Option<String>,
 
-    /// Directory to write the bundle to, within the project
+    /// Directory to write the bundle to, relative to the project
     #[arg(long, value_name = "DIR", default_value = "bundle")]
     output_dir: String,
 }
@@ -199,11 +199,11 @@ struct OverlayArgs {
     #[command(flatten)]
     project: ProjectArgs,
 
-    /// Directory of the kustomize overlay, within the project
+    /// Directory of the kustomize overlay, relative to the project
     #[arg(long, value_name = "DIR", default_value = "config/default")]
     overlay: PathBuf,
 
-    /// Image of the operator [default: the one that the manifests name]
+    /// Operator image [default: the image in the manifests]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
 }
@@ -216,22 +216,22 @@ impl OverlayArgs {
 
 impl Generate {
     pub(crate) fn run(self, output: &mut Output) -> Result {
-        match self.what {
-            What::Crds(crds) => {
+        match self.command {
+            Commands::Crds(crds) => {
                 let root = &crds.project.directory;
                 match Project::load(root)?.plugin()? {
                     Plugin::Helm | Plugin::Ansible => drop(report(&generate_crds(root, crds.force)?, output)),
                     Plugin::Rust => from_code(root, "crds", output)?,
                 }
             }
-            What::Rbac(rbac) => {
+            Commands::Rbac(rbac) => {
                 let root = &rbac.project.directory;
                 match Project::load(root)?.plugin()? {
                     Plugin::Helm | Plugin::Ansible => drop(report(&generate_rbac(root, rbac.force)?, output)),
                     Plugin::Rust => from_code(root, "rbac", output)?,
                 }
             }
-            What::Webhooks(webhooks) => {
+            Commands::Webhooks(webhooks) => {
                 let root = &webhooks.project.directory;
                 match Project::load(root)?.plugin()? {
                     plugin @ (Plugin::Helm | Plugin::Ansible) => {
@@ -242,10 +242,10 @@ impl Generate {
                     Plugin::Rust => from_code(root, "webhooks", output)?,
                 }
             }
-            What::Kustomize(kustomize) => output.push(&to_yaml(&kustomize.overlay.render()?)?),
-            What::Installer(installer) => installer.run(output)?,
-            What::Chart(chart) => chart.run(output)?,
-            What::Bundle(bundle) => bundle.run(output)?,
+            Commands::Kustomize(kustomize) => output.push(&to_yaml(&kustomize.overlay.render()?)?),
+            Commands::Installer(installer) => installer.run(output)?,
+            Commands::Chart(chart) => chart.run(output)?,
+            Commands::Bundle(bundle) => bundle.run(output)?,
         }
         Ok(())
     }
@@ -297,7 +297,7 @@ impl BundleArgs {
     }
 }
 
-/// Writes what the operator's own program prints to where the project's manifests name it.
+/// Writes the manifests printed by the operator's program to the files that the project refers to.
 fn from_code(root: &Path, what: &str, output: &mut Output) -> Result {
     let project = Project::load(root)?;
     let namespace = format!("{}-system", project.name());
@@ -309,17 +309,17 @@ fn from_code(root: &Path, what: &str, output: &mut Output) -> Result {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["run", "--quiet", "--", what, "--namespace", &namespace]).current_dir(root);
     let run = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|error| {
-        Failure::new(format!("cargo cannot be started: {error}")).help("https://rustup.rs installs it")
+        Failure::new(format!("cannot run cargo: {error}")).help("install Rust from https://rustup.rs")
     })?;
     if !run.status.success() {
         return Err(Failure::new(format!("`cargo run -- {what}` failed")));
     }
     let text = String::from_utf8(run.stdout)
-        .map_err(|_| Failure::new(format!("`cargo run -- {what}` did not print text")))?;
+        .map_err(|_| Failure::new(format!("`cargo run -- {what}` did not print valid UTF-8")))?;
     write(&root.join(path), &text, output)
 }
 
-/// Writes a file, and tells whether it changed.
+/// Writes a file, and reports whether it changed.
 fn write(path: &Path, text: &str, output: &mut Output) -> Result {
     let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
     let said = match std::fs::read_to_string(path) {

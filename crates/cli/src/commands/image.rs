@@ -15,24 +15,24 @@ use crate::cluster;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
-/// Build and push images of operators, without a container engine
+/// Build and push operator images, without a container engine
 #[derive(Args, Debug)]
 pub(crate) struct ImageCommand {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Build(Build),
     Push(Push),
 }
 
 const BUILD_EXAMPLES: &str = "\
-The image has the program, the shared libraries that it needs, if any, and a bill of materials in
-SPDX; it runs as the user 65532. The same input gives the same digest: files have the time that
-SOURCE_DATE_EPOCH says, or none. A program for another architecture is given by --binary, and with
-several of them the image is for all of their architectures.
+The image contains the binary, the shared libraries that it needs, if any, and an SPDX bill of
+materials; it runs as user 65532. Builds are reproducible: the time of files is that of
+SOURCE_DATE_EPOCH, or none. --binary takes a binary for another architecture; with several, the
+image is multi-architecture.
 
 Examples:
   steer image build --tag registry.example.com/shop-operator:v1
@@ -45,7 +45,7 @@ Examples:
   steer image push dist/image.tar registry.example.com/shop-operator:v1
   steer image push dist/layout localhost:5000/shop-operator:v1";
 
-/// Make an image of a project's operator
+/// Build the image of a project's operator
 #[derive(Args, Debug)]
 #[command(after_help = BUILD_EXAMPLES)]
 struct Build {
@@ -57,11 +57,11 @@ struct Build {
     #[arg(short, long, value_name = "IMAGE", default_value = "controller:latest")]
     tag: String,
 
-    /// Program for the image; may be repeated, one per architecture [default: steer itself, or the release build]
+    /// Binary for the image; may be repeated, one per architecture [default: steer, or the release build]
     #[arg(long, value_name = "FILE")]
     binary: Vec<PathBuf>,
 
-    /// File ending with .tar, or directory, to write the image to
+    /// Tar file (ending with .tar) or directory to write the image to
     #[arg(short, long, value_name = "PATH", default_value = "dist/image.tar")]
     output: PathBuf,
 
@@ -77,15 +77,15 @@ struct Build {
     access: AccessArgs,
 }
 
-/// Push an image that was written as an OCI layout
+/// Push an image stored as an OCI layout
 #[derive(Args, Debug)]
 #[command(after_help = PUSH_EXAMPLES)]
 struct Push {
-    /// File or directory that the image is in
+    /// Tar file or directory of the image
     #[arg(value_name = "PATH")]
     image: PathBuf,
 
-    /// Where it goes, such as registry.example.com/shop-operator:v1
+    /// Reference to push to, such as registry.example.com/shop-operator:v1
     #[arg(value_name = "IMAGE")]
     reference: String,
 
@@ -95,9 +95,9 @@ struct Push {
 
 impl ImageCommand {
     pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
-        match self.what {
-            What::Build(build) => build.run(globals, output),
-            What::Push(push) => {
+        match self.command {
+            Commands::Build(build) => build.run(globals, output),
+            Commands::Push(push) => {
                 let image = Image::read(&push.image)?;
                 send(&image, &push.reference, &push.access, globals, output)
             }
@@ -140,7 +140,7 @@ impl Build {
         }
         specs.sort_by(|one, other| one.architecture.cmp(&other.architecture));
         if let Some(twice) = specs.windows(2).find(|pair| pair[0].architecture == pair[1].architecture) {
-            return Err(Failure::new(format!("two programs for {}", twice[0].architecture)));
+            return Err(Failure::new(format!("two binaries for {}", twice[0].architecture)));
         }
         let image = Image::build(project.name(), &specs)?;
         if self.push {
@@ -188,17 +188,17 @@ impl Build {
     }
 }
 
-/// The time of the files, as reproducible builds are told it.
+/// Returns the files' timestamp, from SOURCE_DATE_EPOCH as in reproducible builds.
 fn created() -> Result<u64> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) if !text.is_empty() => text
             .parse()
-            .map_err(|_| Failure::new(format!("SOURCE_DATE_EPOCH {text:?} is no number of seconds"))),
+            .map_err(|_| Failure::new(format!("SOURCE_DATE_EPOCH {text:?} is not a number of seconds"))),
         _ => Ok(0),
     }
 }
 
-/// What an image of a project's operator has beside the program.
+/// The content of an operator's image besides the program.
 struct Recipe {
     program: &'static str,
     default_binary: PathBuf,
@@ -210,7 +210,7 @@ struct Recipe {
 }
 
 impl Recipe {
-    /// As the Dockerfile of chart projects has it.
+    /// Returns the equivalent of a chart project's Dockerfile.
     fn of_charts(root: &Path) -> Result<Self> {
         let watches = root.join("watches.yaml");
         let data = std::fs::read(&watches)
@@ -226,7 +226,7 @@ impl Recipe {
         Ok(Self {
             program: "usr/local/bin/steer",
             default_binary: std::env::current_exe()
-                .map_err(|error| Failure::new(format!("this program cannot be found: {error}")))?,
+                .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?,
             files,
             entrypoint: vec!["/usr/local/bin/steer", "run", "helm", "--watches-file=./watches.yaml"],
             env: vec![("HOME", "/opt/helm")],
@@ -235,7 +235,7 @@ impl Recipe {
         })
     }
 
-    /// As the Dockerfile of projects in Rust has it.
+    /// Returns the equivalent of a Rust project's Dockerfile.
     fn of_code(root: &Path, name: &str) -> Self {
         let lock = std::fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default();
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -251,7 +251,7 @@ impl Recipe {
     }
 }
 
-/// The charts of a project, for the bill of materials.
+/// Returns the charts of a project, for the SBOM.
 fn charts(root: &Path) -> Vec<Package> {
     let entries =
         std::fs::read_dir(root.join("helm-charts")).into_iter().flatten().filter_map(std::result::Result::ok);

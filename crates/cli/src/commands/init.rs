@@ -12,15 +12,15 @@ use crate::output::Output;
 use crate::scaffold::{HelmChartArgs, KindArgs, report};
 
 const ABOUT: &str = "\
-Make a new operator project in this directory
+Initialize a new operator project in the current directory
 
-The layout, the names and the PROJECT file are those of operator-sdk and kubebuilder. From a chart \
-come the definition of a kind whose spec are the chart's values, a sample, and the role that the \
-operator needs for it. On a terminal it asks for what is missing; elsewhere it takes defaults or \
+The layout, the names and the PROJECT file are those of operator-sdk and kubebuilder. From a chart, \
+a CRD is generated whose spec holds the chart's values, with a sample and the role that the \
+operator needs. On a terminal, the command prompts for missing flags; elsewhere it uses defaults or \
 fails.";
 
 const EXAMPLES: &str = "\
-Files that are there already stay as they are: running it twice changes nothing.
+Existing files are left unchanged: running the command twice changes nothing.
 
 Examples:
   steer init --plugins helm --domain example.com --helm-chart ./nginx
@@ -28,21 +28,21 @@ Examples:
   steer init --plugins helm --domain example.com --group cache --version v1 --kind Memcached
   steer init --plugins rust --domain example.com --group cache --version v1 --kind Memcached
   steer init --plugins ansible --domain example.com --group cache --version v1 --kind Memcached --generate-role
-  steer dev .                                then: runs it on an embedded cluster";
+  steer dev .                                next: runs it on an embedded cluster";
 
-/// Make a new operator project in this directory
+/// Initialize a new operator project in the current directory
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Init {
-    /// What the operator is made of: helm, rust or ansible
+    /// Plugin to scaffold with: helm, rust or ansible
     #[arg(long, value_name = "PLUGIN")]
     plugins: Option<String>,
 
-    /// Domain that the API groups end with [default: my.domain]
+    /// Domain for API groups [default: my.domain]
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<String>,
 
-    /// Name of the project [default: that of the directory]
+    /// Name of the project [default: name of the current directory]
     #[arg(long, value_name = "NAME")]
     project_name: Option<String>,
 
@@ -58,15 +58,15 @@ pub(crate) struct Init {
     #[arg(long, value_name = "LICENSE", default_value = "apache2")]
     license: LicenseName,
 
-    /// Let the operator work in its own namespace alone
+    /// Restrict the operator to its own namespace
     #[arg(long)]
     namespaced: bool,
 
-    /// Let the kinds be of several API groups
+    /// Allow kinds of several API groups (multigroup layout)
     #[arg(long)]
     multigroup: bool,
 
-    /// Accepted for operator-sdk's sake: PROJECT is of version 3
+    /// Accepted for compatibility with operator-sdk; the project version is always 3
     #[arg(long, hide = true, value_parser = ["3"])]
     project_version: Option<String>,
 
@@ -76,11 +76,11 @@ pub(crate) struct Init {
     #[command(flatten)]
     kind: KindArgs,
 
-    /// Write an Ansible role for the kind
+    /// Generate an Ansible role skeleton for the kind
     #[arg(long, help_heading = "Ansible", requires = "kind")]
     generate_role: bool,
 
-    /// Write a playbook for the kind, which runs the role if --generate-role is given too
+    /// Generate an Ansible playbook for the kind; with --generate-role, it runs the role
     #[arg(long, help_heading = "Ansible", requires = "kind")]
     generate_playbook: bool,
 }
@@ -149,7 +149,7 @@ impl Init {
     fn plugin(&self) -> Result<Plugin> {
         let named = match &self.plugins {
             Some(named) => Some(named.clone()),
-            // Nothing else is made from a chart.
+            // A chart implies the plugin helm.
             None if self.chart.helm_chart.is_some() => Some("helm".to_owned()),
             None if crate::ask::is_possible() => {
                 ask("What the operator is made of, helm, rust or ansible", Some("helm"))?
@@ -160,7 +160,7 @@ impl Init {
             return Err(Failure::new("--plugins is required")
                 .help("--plugins helm: from a chart; --plugins rust: in code; --plugins ansible: from roles and playbooks"));
         };
-        // operator-sdk takes a list, in which the first says what the project is.
+        // operator-sdk accepts a list, whose first entry determines the project's type.
         Ok(Plugin::parse(named.split(',').next().unwrap_or_default())?)
     }
 }

@@ -1,4 +1,4 @@
-//! `steer kuttl`, which is also what `kubectl kuttl` runs if this program is called `kubectl-kuttl`.
+//! `steer kuttl`, which `kubectl kuttl` also runs if this program is named `kubectl-kuttl`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use crate::failure::{Failure, Result, note};
 use crate::kubeconfig;
 
 const ABOUT: &str = "\
-Run kuttl's suites with kuttl's own command line and output
+Run kuttl test suites, with kuttl's command line and output
 
-For scripts that call `kubectl kuttl test`: flags, exit codes, reports and the summary are kuttl's. A link to this program that is \
-called kubectl-kuttl makes `kubectl kuttl` run it. --start-control-plane and --start-kind start the embedded cluster. \
-`steer e2e` is the same with a display for people and with the project's operator running.";
+For scripts that call `kubectl kuttl test`: flags, exit codes, reports and the summary are kuttl's. With a link to this program \
+named kubectl-kuttl, `kubectl kuttl` runs it. --start-control-plane and --start-kind start the embedded cluster. \
+`steer e2e` runs the same suites with human-readable output and with the project's operator.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,12 +31,12 @@ Examples:
   steer kuttl test --start-kind --report xml ./tests/e2e
   steer kuttl test --config kuttl-test.yaml --test install";
 
-/// What kuttl exits with if it cannot begin.
+/// kuttl's exit code if it cannot start.
 const USAGE: u8 = 255;
-/// How long a new cluster may take to have its default service account.
+/// Timeout for a new cluster's default service account to exist.
 const FUNCTIONAL: Duration = Duration::from_secs(60);
 
-/// Run kuttl's suites with kuttl's own command line and output
+/// Run kuttl test suites, with kuttl's command line and output
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT)]
 pub(crate) struct Kuttl {
@@ -51,7 +51,7 @@ enum Command {
     Errors(Errors),
 }
 
-/// Wait until the objects of files match those of the cluster
+/// Wait until objects in the cluster match those in files
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kuttl assert tests/e2e/install/00-assert.yaml --namespace shop")]
 struct Assert {
@@ -59,7 +59,7 @@ struct Assert {
     files: Files,
 }
 
-/// Wait until no object of files matches one of the cluster
+/// Wait until no object in the cluster matches those in files
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kuttl errors tests/e2e/install/01-errors.yaml --namespace shop")]
 struct Errors {
@@ -73,7 +73,7 @@ struct Files {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Seconds to wait
+    /// Timeout, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     timeout: u64,
 }
@@ -89,7 +89,7 @@ struct Test {
     #[command(flatten)]
     suite: SuiteArgs,
 
-    /// Start a control plane without controllers for the tests: the embedded API server
+    /// Start a control plane for the tests: the embedded API server, without controllers
     #[arg(long)]
     start_control_plane: bool,
 
@@ -105,7 +105,7 @@ struct Test {
     #[arg(long)]
     start_kind: bool,
 
-    /// File with kind's configuration, which is not read; implies --start-kind
+    /// Path to the kind configuration, which is not read; implies --start-kind
     #[arg(long, value_name = "FILE")]
     kind_config: Option<String>,
 
@@ -180,7 +180,7 @@ impl Test {
         if suite.attach_control_plane_output && !suite.start_control_plane {
             return Err(Failure::new("only use --attach-control-plane-output with --start-control-plane"));
         }
-        // Without controllers no namespace is ever gone.
+        // Without controllers, deletion of a namespace never completes.
         suite.skip_delete |= suite.start_control_plane;
         self.suite.apply(&mut suite)?;
         match globals.namespace.as_deref().map(str::trim) {
@@ -240,7 +240,7 @@ impl Test {
         }
     }
 
-    /// A client of the cluster that the tests run on, whose kubeconfig is then in the working directory.
+    /// Returns a client for the tests' cluster, and writes its kubeconfig to the working directory.
     async fn cluster(&self, globals: &GlobalArgs, options: &Options) -> Result<(Client, Option<Embedded>)> {
         let file = options.working_directory.join("kubeconfig");
         let suite = &options.suite;
@@ -281,7 +281,7 @@ impl Test {
                     .await
                     .map_err(|error| failed(&error))?
             }
-            // Commands of tests use the pod's own account then, as kubectl does.
+            // The tests' commands then use the pod's own account, as kubectl does.
             Err(error) => Config::incluster().map_err(|_| failed(&error))?,
         };
         if let Some(user) = &self.impersonate {
@@ -295,7 +295,7 @@ fn verdict(outcome: &Outcome) -> Result {
     if outcome.is_success() { Ok(()) } else { Err(Failure::of_tests()) }
 }
 
-/// Writes the kubeconfig that commands of tests get, readable by its owner alone.
+/// Writes the kubeconfig for the tests' commands, readable only by its owner.
 fn write_kubeconfig(path: &Path, content: &Kubeconfig) -> std::io::Result<()> {
     let text = steersman_yaml::to_string(content).map_err(std::io::Error::other)?;
     let temporary: PathBuf = path.with_file_name(format!("kubeconfig.{}", std::process::id()));
@@ -307,7 +307,7 @@ fn write_kubeconfig(path: &Path, content: &Kubeconfig) -> std::io::Result<()> {
         })
 }
 
-/// Waits until the default service account is there: pods of a new cluster fail before.
+/// Waits until the default service account exists: pods of a new cluster are rejected before.
 async fn wait_for_account(client: &Client, namespace: &str) -> Result {
     let deadline = Instant::now() + FUNCTIONAL;
     let namespaces: Vec<&str> = ["default", namespace].into_iter().filter(|name| !name.is_empty()).collect();
@@ -325,7 +325,7 @@ async fn wait_for_account(client: &Client, namespace: &str) -> Result {
     }
 }
 
-/// The log as `go test -v` prints it, which is what kuttl's users and their scripts read.
+/// Prints the log like `go test -v`, which kuttl's users and their scripts expect.
 #[derive(Default)]
 struct GoTest {
     out: Mutex<()>,

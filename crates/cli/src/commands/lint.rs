@@ -12,14 +12,14 @@ use crate::output::Output;
 use crate::{charts, namespace};
 
 const EXAMPLES: &str = "\
-What would keep a chart from being installed is an [ERROR], what breaks with convention a [WARNING].
+Issues that make an installation fail are [ERROR]s, those that break with convention [WARNING]s.
 
 Examples:
   steer lint                                 the chart in this directory
   steer lint ./shop -f prod.yaml --strict
   steer lint shop-1.2.3.tgz --quiet";
 
-/// How deep subcharts are looked for.
+/// Maximum depth of subcharts to search for.
 const MAX_DEPTH: usize = 32;
 
 /// Examine charts for possible issues
@@ -30,11 +30,11 @@ pub(crate) struct Lint {
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Fail on warnings too
+    /// Fail on lint warnings, too
     #[arg(long)]
     strict: bool,
 
-    /// Lint the charts in charts/ too
+    /// Lint the dependent charts in charts/, too
     #[arg(long)]
     with_subcharts: bool,
 
@@ -46,7 +46,7 @@ pub(crate) struct Lint {
     #[arg(long)]
     skip_schema_validation: bool,
 
-    /// Kubernetes version for capabilities and deprecations
+    /// Kubernetes version for capabilities and deprecation checks
     #[arg(long, value_name = "VERSION")]
     kube_version: Option<String>,
 
@@ -112,11 +112,11 @@ impl Lint {
 struct Linted {
     lines: Vec<String>,
     failed: bool,
-    /// Whether there is anything above information.
+    /// Whether there is a message more severe than info.
     flawed: bool,
 }
 
-/// All charts beneath a directory, unpacked or packed, in the order of their names.
+/// Collects all charts below a directory, unpacked or packed, sorted by name.
 fn find_charts(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     if depth > MAX_DEPTH {

@@ -19,31 +19,31 @@ use crate::failure::{Failure, Result, note, warn};
 use crate::output::Output;
 use crate::scaffold::report;
 
-/// Tighten the role that an operator runs with
+/// Tighten the RBAC role of an operator
 #[derive(Args, Debug)]
 pub(crate) struct Rbac {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Learn(Learn),
 }
 
 const ABOUT: &str = "\
-Write the role that a run of the operator needs, and no more
+Generate a least-privilege role from a run of the operator
 
-Runs the operator on an embedded cluster where it may do everything, applies the samples, waits until they are ready, \
-deletes them, and writes the requests that it made as rules to config/rbac. Roles that the operator makes \
-itself are read too: it can grant only what it is allowed. With --audit-log the requests are those of a real \
-cluster's log instead.
+Runs the operator on an embedded cluster with all permissions, applies the samples, waits until they are ready, \
+deletes them, and writes the requests that the operator made as rules to config/rbac. Permissions in roles that the operator creates \
+are included, as it can grant only permissions that it has. With --audit-log, the requests are read from the audit log of a real \
+cluster instead.
 
-The role allows what the run did. Samples that use more of the charts or plays teach more: add some to config/samples \
-before, and run `steer dev . --until-ready` or `steer e2e` after.";
+The role allows only what the run did. For complete rules, first add samples to config/samples that use more of the charts or plays, \
+and afterwards run `steer dev . --until-ready` or `steer e2e`.";
 
 const EXAMPLES: &str = "\
-A role that was edited by hand stays, with the difference shown, until --force says to replace it.
+A role that was edited by hand is not overwritten without --force; the difference is shown.
 
 Examples:
   steer rbac learn --dry-run
@@ -51,10 +51,10 @@ Examples:
   steer rbac learn --audit-log audit.log
   steer rbac learn --audit-log audit.log --user system:serviceaccount:shop:shop-operator";
 
-/// How often objects are looked at.
+/// Interval at which objects are checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Write the role that a run of the operator needs, and no more
+/// Generate a least-privilege role from a run of the operator
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 struct Learn {
@@ -62,28 +62,28 @@ struct Learn {
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
 
-    /// Log of a cluster's API server to learn from, a JSON object in each line; may be repeated
+    /// Audit log of an API server to learn from, one JSON object per line; may be repeated
     #[arg(long, value_name = "FILE")]
     audit_log: Vec<PathBuf>,
 
-    /// Name of the operator's user in the log [default: the account of config/rbac, with or without the project's prefix]
+    /// Operator's user in the log [default: config/rbac's account, with or without the project's prefix]
     #[arg(long, value_name = "NAME", requires = "audit_log")]
     user: Option<String>,
 
-    /// Replace a role that was edited by hand
+    /// Overwrite a role that was edited by hand
     #[arg(long)]
     force: bool,
 
-    /// Show the difference, and write nothing
+    /// Show the difference without writing it
     #[arg(long)]
     dry_run: bool,
 
-    /// How long samples may take to get ready, and to go
+    /// Time to wait for samples to become ready, and to be deleted
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = crate::flags::duration)]
     timeout: Duration,
 }
 
-/// What a run showed.
+/// The observations of a run.
 #[derive(Default)]
 struct Observed {
     requests: Vec<ObservedRequest>,
@@ -93,7 +93,7 @@ struct Observed {
 
 impl Rbac {
     pub(crate) fn run(self, output: &mut Output) -> Result {
-        let What::Learn(learn) = self.what;
+        let Commands::Learn(learn) = self.command;
         learn.run(output)
     }
 }
@@ -101,7 +101,7 @@ impl Rbac {
 impl Learn {
     fn run(self, output: &mut Output) -> Result {
         let file = ProjectFile::load(&self.directory)?;
-        // A project in Rust is refused before anything runs.
+        // Rejects a Rust project before anything runs.
         if file.plugin()? == Plugin::Rust {
             learn_rbac(&self.directory, &[], &LearnOptions { dry_run: true, ..LearnOptions::default() })?;
         }
@@ -125,7 +125,7 @@ impl Learn {
         }
         if !self.force && !learned.edited.is_empty() {
             return Err(Failure::new(format!(
-                "{} was edited by hand, and stays",
+                "{} was edited by hand: not replaced",
                 learned.edited.join(" and ")
             ))
             .help("--force replaces it with the rules above"));
@@ -142,7 +142,7 @@ impl Learn {
         Ok(())
     }
 
-    /// Reads the requests of the operator's user in logs.
+    /// Reads the requests of the operator's user from audit logs.
     fn read(&self, file: &ProjectFile) -> Result<Observed> {
         let project = Project::load(&self.directory)?;
         let account = project.given()?.account;
@@ -169,15 +169,13 @@ impl Learn {
         let makes_roles =
             |request: &ObservedRequest| request.resource == "roles" || request.resource == "clusterroles";
         if requests.iter().any(makes_roles) {
-            warn(
-                "the operator makes roles: a log does not show what they grant, which it must be allowed too",
-            );
+            warn("the operator creates roles: also allow it what they grant, which the log does not show");
         }
         let own_namespace = format!("{}-system", file.name());
         Ok(Observed { requests: requests.into_iter().collect(), granted: Vec::new(), own_namespace })
     }
 
-    /// Runs the operator on an embedded cluster, where it may do everything.
+    /// Runs the operator on an embedded cluster as an administrator.
     async fn observe(&self) -> Result<Observed> {
         let project = Project::load(&self.directory)?;
         let cluster = Cluster::builder().record_access(true).start().await;
@@ -195,24 +193,26 @@ impl Learn {
         let operator = project.operator(&operator_client).await?;
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(operator.run_until(operator_client, async {
-            // Dropping the sender stops the operator as well.
+            // Dropping the sender also stops the operator.
             let _ = stopped.await;
         }));
         let worked = self.work(&project, &cluster, &user).await;
         drop(stop);
-        let ended = ended.await.map_err(|error| Failure::new(format!("the operator ended: {error}")));
+        let ended = ended.await.map_err(|error| Failure::new(format!("the operator failed: {error}")));
         let granted = worked?;
         ended?.map_err(|error| Failure::new(error.to_string()))?;
         let own_namespace = project.given()?.account.map(|(namespace, _)| namespace).unwrap_or_default();
         Ok(Observed { requests: requests(&cluster, &user), granted, own_namespace })
     }
 
-    /// Has the operator work on the samples, from the first to the last. Says what roles that it made grant.
+    /// Lets the operator reconcile the samples until they are ready, then deletes them.
+    ///
+    /// Returns what the roles that it created grant.
     async fn work(&self, project: &Project, cluster: &Cluster, user: &User) -> Result<Vec<Value>> {
         let client = cluster.client();
         let samples = project.apply_samples(&client).await?.len();
         if samples == 0 {
-            return Err(Failure::new("config/samples is empty").help("add an object of each kind there"));
+            return Err(Failure::new("config/samples is empty").help("add a sample of each kind"));
         }
         note(&format!("{samples} samples applied"));
         let kinds = project.parts.iter().flat_map(super::dev::project::Part::kinds).collect();
@@ -231,10 +231,10 @@ impl Learn {
             }
             tokio::time::sleep(LOOK).await;
         }
-        note("they are ready");
+        note("samples are ready");
         let granted = granted(&client, &requests(cluster, user)).await?;
         self.delete_samples(project, &client).await?;
-        note("they are gone");
+        note("samples are deleted");
         Ok(granted)
     }
 
@@ -252,7 +252,10 @@ impl Learn {
         for object in &objects {
             while object.api(client).get_opt(&object.id.name).await?.is_some() {
                 if begun.elapsed() >= self.timeout {
-                    return Err(Failure::new(format!("{}/{} is not gone", object.id.kind, object.id.name)));
+                    return Err(Failure::new(format!(
+                        "{}/{} was not deleted in time",
+                        object.id.kind, object.id.name
+                    )));
                 }
                 tokio::time::sleep(LOOK).await;
             }
@@ -261,7 +264,7 @@ impl Learn {
     }
 }
 
-/// Binds the operator's account to the administrators' role.
+/// Binds the operator's account to cluster-admin.
 async fn allow_everything(client: &Client, user: &User) -> Result {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "steer-rbac-learn"},
@@ -273,7 +276,7 @@ async fn allow_everything(client: &Client, user: &User) -> Result {
     Ok(())
 }
 
-/// The requests of a user so far, but for those that everyone may make.
+/// Returns the requests of a user so far, except those that every user may make.
 fn requests(cluster: &Cluster, user: &User) -> Vec<ObservedRequest> {
     let accesses = cluster.accesses().into_iter().map(|(access, _)| access);
     let own = accesses.filter(|access| access.user == user.name && !access.resource.is_empty());
@@ -295,7 +298,7 @@ fn request(access: Access) -> ObservedRequest {
     }
 }
 
-/// The rules of roles that the operator wrote, and the right to bind those of others that it bound.
+/// Returns the rules of roles that the operator wrote, and permissions to bind others that it bound.
 async fn granted(client: &Client, requests: &[ObservedRequest]) -> Result<Vec<Value>> {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let kinds = Kinds::new(client.clone());

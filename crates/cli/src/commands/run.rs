@@ -16,11 +16,11 @@ use crate::cluster;
 use crate::failure::{Failure, Result};
 
 const EXAMPLES: &str = "\
-An operator-sdk project runs as it is: its watches.yaml, flags, annotations and environment are
-understood. WATCH_NAMESPACE limits the namespaces.
+An operator-sdk project runs unchanged: its watches.yaml, flags, annotations and environment
+variables are supported. WATCH_NAMESPACE limits the namespaces.
 
---confined is recommended wherever those who write the watched objects have fewer rights than the
-operator: what a chart renders then stays in the namespace of its object.
+--confined is recommended if users who write the watched objects have fewer permissions than the
+operator: everything that a chart renders is then confined to the namespace of its object.
 
 Examples:
   steer run helm
@@ -32,11 +32,11 @@ Examples:
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Helm(Box<Helm>),
     #[cfg(feature = "kudo")]
     Kudo(super::kudo::run::RunKudo),
@@ -44,52 +44,52 @@ enum What {
     Ansible(Box<ansible::Ansible>),
 }
 
-/// Run a chart operator: a release for each object of the kinds in watches.yaml
+/// Run a chart operator: one release per object of the kinds in watches.yaml
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 struct Helm {
-    /// File that names the kinds and their charts
+    /// Path to the watches file, which lists the kinds and their charts
     #[arg(long, value_name = "FILE", default_value = "./watches.yaml")]
     watches_file: PathBuf,
 
-    /// How often each object is looked at even if nothing happens; 0 for never, else at most once a second
+    /// Interval of periodic reconciles; 0 disables them, minimum 1s
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = super::release::duration)]
     reconcile_period: Duration,
 
-    /// How many objects of a kind are worked on at a time [default: the number of processors, at least 8]
+    /// Maximum number of concurrent reconciles per kind [default: the number of processors, at least 8]
     #[arg(long, value_name = "NUMBER")]
     max_concurrent_reconciles: Option<usize>,
 
-    /// Keep objects, hooks and lookups of releases in the namespace of their object; `confined` in watches.yaml wins
+    /// Confine objects, hooks and lookups of releases to their namespace; watches.yaml takes precedence
     #[arg(long)]
     confined: bool,
 
-    /// Cluster-scoped kinds that confined releases may have, as KIND.GROUP; may be repeated
+    /// Cluster-scoped kinds allowed in confined releases, as KIND.GROUP; may be repeated
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     allowed_cluster_kinds: Vec<String>,
 
-    /// Do not tell in events what override values are
+    /// Hide override values in OverrideValuesInUse events
     #[arg(long)]
     suppress_override_values: bool,
 
-    /// Where metrics are served; 0 turns them off
+    /// Address that the metrics endpoint binds to; 0 disables it
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", alias = "metrics-addr")]
     metrics_bind_address: String,
 
-    /// Serve metrics by TLS [default: true on port 8443, else false]
+    /// Enable secure serving (TLS) of the metrics endpoint [default: true on port 8443, else false]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     metrics_secure: Option<bool>,
 
-    /// Serve secure metrics to those who may get /metrics alone, as the API server says of their token
+    /// Enable RBAC checks for secure metrics: the caller's token must be allowed to get /metrics
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
     metrics_require_rbac: bool,
 
-    /// Folder with the tls.crt and tls.key of secure metrics [default: a certificate that signs itself]
+    /// Directory with tls.crt and tls.key for secure metrics [default: a self-signed certificate]
     #[arg(long, value_name = "DIR")]
     metrics_cert_path: Option<PathBuf>,
 
-    /// Where /healthz and /readyz are served; 0 turns them off
+    /// Address that the probe endpoint (/healthz and /readyz) binds to; 0 disables it
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     health_probe_bind_address: String,
 
@@ -103,27 +103,27 @@ struct Helm {
 /// Flags of every operator: election, logs, and what is waited for.
 #[derive(Args, Debug)]
 struct RuntimeArgs {
-    /// Work only while leading, so that several replicas can run
+    /// Enable leader election, so that only one of several replicas is active
     #[arg(long, alias = "enable-leader-election")]
     leader_elect: bool,
 
-    /// The lease to lead by [default: the name of the operator]
+    /// Name of the leader election lease [default: the name of the operator]
     #[arg(long, value_name = "NAME")]
     leader_election_id: Option<String>,
 
-    /// The lease's namespace [default: the operator's own]
+    /// Namespace of the leader election lease [default: the operator's own]
     #[arg(long, value_name = "NAME")]
     leader_election_namespace: Option<String>,
 
-    /// What is logged: a level, or `target=level` pairs separated by commas
+    /// Log level, or `target=level` pairs separated by commas
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "LOG_LEVEL", alias = "zap-log-level")]
     log_level: String,
 
-    /// The form of the logs: auto, text or json
+    /// Log format: auto, text or json
     #[arg(long, value_name = "FORMAT", default_value = "auto", env = "LOG_FORMAT")]
     log_format: String,
 
-    /// Wait this long for the watched kinds to be defined
+    /// Time to wait for the CRDs of the watched kinds
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = super::release::duration)]
     wait_for_kinds: Duration,
 
@@ -132,7 +132,7 @@ struct RuntimeArgs {
 }
 
 impl RuntimeArgs {
-    /// Adds them to the command line of the runtime's own program.
+    /// Appends them to the command line of the runtime.
     fn add_to(&self, words: &mut Vec<OsString>) {
         words.push(word("log-level", &self.log_level));
         words.push(word("log-format", &self.log_format));
@@ -148,7 +148,7 @@ impl RuntimeArgs {
     }
 }
 
-/// A flag with its value, as one word.
+/// Joins a flag and its value to one argument.
 fn word(name: &str, value: impl AsRef<OsStr>) -> OsString {
     let mut word = OsString::from(format!("--{name}="));
     word.push(value);
@@ -173,12 +173,12 @@ struct IgnoredArgs {
 impl Run {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result {
         let runtime = crate::runtime::multi_thread()?;
-        match self.what {
-            What::Helm(helm) => runtime.block_on(helm.run(globals)),
+        match self.command {
+            Commands::Helm(helm) => runtime.block_on(helm.run(globals)),
             #[cfg(feature = "kudo")]
-            What::Kudo(kudo) => runtime.block_on(kudo.run(globals)),
+            Commands::Kudo(kudo) => runtime.block_on(kudo.run(globals)),
             #[cfg(all(unix, feature = "ansible"))]
-            What::Ansible(ansible) => runtime.block_on(ansible.run(globals)),
+            Commands::Ansible(ansible) => runtime.block_on(ansible.run(globals)),
         }
     }
 }
@@ -207,7 +207,7 @@ impl Helm {
         operator.main_from(self.words()).await.map_err(|error| Failure::new(error.to_string()))
     }
 
-    /// The command line of the runtime's own program, which does all that is not about charts.
+    /// Returns the command line of the runtime, which handles everything except charts.
     fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["steer run helm".into(), "run".into()];
         words.push(word("metrics-bind-address", &self.metrics_bind_address));

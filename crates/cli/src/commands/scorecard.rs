@@ -17,14 +17,14 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 const ABOUT: &str = "\
-Test a bundle with the scorecard's basic and OLM suites
+Run the scorecard's basic and OLM test suites on a bundle
 
-The tests are those of operator-sdk's scorecard, chosen by the configuration in the bundle. They run in this process; the \
-definitions and examples of the bundle are created on an embedded cluster, so that no cluster and no \
+The tests are those of operator-sdk's scorecard, selected by the configuration in the bundle. They run in this process: the \
+CRDs and examples of the bundle are created on an embedded cluster, so no other cluster and no \
 images are needed.";
 
 const EXAMPLES: &str = "\
-It fails if a test does not pass.
+The command fails if a test does not pass.
 
 Examples:
   steer scorecard bundle
@@ -32,7 +32,7 @@ Examples:
   steer scorecard bundle --list
   steer scorecard bundle -c my-config.yaml -o xunit > report.xml";
 
-/// Test a bundle with the scorecard's basic and OLM suites
+/// Run the scorecard's basic and OLM test suites on a bundle
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Scorecard {
@@ -40,23 +40,23 @@ pub(crate) struct Scorecard {
     #[arg(value_name = "BUNDLE", default_value = "bundle")]
     bundle: PathBuf,
 
-    /// Configuration of the scorecard [default: tests/scorecard/config.yaml of the bundle]
+    /// Path to the scorecard config file [default: tests/scorecard/config.yaml in the bundle]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Labels of the tests to run, such as suite=olm or 'test in (a,b)' [default: all]
+    /// Label selector of the tests to run, such as suite=olm or 'test in (a,b)' [default: all]
     #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
     selector: String,
 
-    /// List the tests, and run none
+    /// List the tests without running them
     #[arg(short = 'L', long)]
     list: bool,
 
-    /// The form of the results
+    /// Output format of the results
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Format,
 
-    /// How long the tests may take
+    /// Time to wait for the tests to complete
     #[arg(short, long, value_name = "DURATION", default_value = "30s", value_parser = crate::flags::duration)]
     wait_time: Duration,
 
@@ -118,14 +118,14 @@ impl Scorecard {
         }
     }
 
-    /// Creates definitions and examples on an embedded cluster, and says which examples it refuses.
+    /// Creates definitions and examples on an embedded cluster, and returns the rejected examples.
     fn examples(&self, content: &BundleContent) -> Result<Vec<String>> {
         crate::runtime::multi_thread()?.block_on(async {
             match tokio::time::timeout(self.wait_time, refused(content)).await {
                 Ok(refused) => refused,
                 Err(_) => {
-                    Err(Failure::new(format!("the tests took longer than {} s", self.wait_time.as_secs()))
-                        .help("--wait-time lets them take longer"))
+                    Err(Failure::new(format!("the tests timed out after {} s", self.wait_time.as_secs()))
+                        .help("raise the limit with --wait-time"))
                 }
             }
         })
@@ -152,7 +152,7 @@ async fn refused(content: &BundleContent) -> Result<Vec<String>> {
                 continue;
             }
         };
-        // Namespaces of examples are those of people, so what is created is only judged.
+        // An example's own namespace need not exist here, so it is created in another one, as a dry run.
         let params = PostParams { dry_run: true, ..PostParams::default() };
         let mut body = object.content.clone();
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -308,24 +308,24 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// What a label selector asks of one label.
+/// A requirement of a label selector.
 #[derive(Debug, PartialEq, Eq)]
 struct Requirement {
     key: String,
-    /// The values that are meant; none for any.
+    /// The values to match; empty for any.
     values: Vec<String>,
     is_negated: bool,
 }
 
 impl Requirement {
-    /// Reads a label selector: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a` and `!a`, separated by commas.
+    /// Parses a label selector: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, separated by commas.
     fn parse_all(text: &str) -> std::result::Result<Vec<Self>, String> {
         let mut requirements = Vec::new();
         let (mut depth, mut start) = (0_usize, 0);
         for (at, c) in text.char_indices().chain([(text.len(), ',')]) {
             match c {
                 '(' => depth += 1,
-                ')' => depth = depth.checked_sub(1).ok_or("a parenthesis is closed that was not opened")?,
+                ')' => depth = depth.checked_sub(1).ok_or("unbalanced closing parenthesis")?,
                 ',' if depth == 0 => {
                     let part = text.get(start..at).unwrap_or_default().trim();
                     if !part.is_empty() {
@@ -336,7 +336,7 @@ impl Requirement {
                 _ => {}
             }
         }
-        if depth > 0 { Err("a parenthesis is not closed".to_owned()) } else { Ok(requirements) }
+        if depth > 0 { Err("unbalanced opening parenthesis".to_owned()) } else { Ok(requirements) }
     }
 
     fn parse(part: &str) -> std::result::Result<Self, String> {
@@ -355,7 +355,7 @@ impl Requirement {
             let is_negated = match operator {
                 "in" => false,
                 "notin" => true,
-                _ => return Err(format!("{operator:?} is neither in nor notin")),
+                _ => return Err(format!("{operator:?} must be in or notin")),
             };
             let values = values.split(',').map(|value| value.trim().to_owned()).collect();
             Self { key: key.to_owned(), values, is_negated }
@@ -368,7 +368,7 @@ impl Requirement {
             Self { key: key.unwrap_or(part).trim().to_owned(), values: Vec::new(), is_negated: key.is_some() }
         };
         match requirement.key.is_empty() || requirement.key.contains(char::is_whitespace) {
-            true => Err(format!("{part:?} names no label")),
+            true => Err(format!("{part:?} has no label key")),
             false => Ok(requirement),
         }
     }

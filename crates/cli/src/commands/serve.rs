@@ -14,11 +14,11 @@ use crate::cluster;
 use crate::failure::{Failure, Result};
 
 const ABOUT: &str = "\
-Serve the cluster's kinds by REST, and the portal
+Serve a REST API for the cluster's kinds, and the portal
 
-Every kind of the cluster has an address under /v1/kinds, with live updates, differences before a change, actions, history and audit; \
-/openapi.json describes it. Calls are made with the caller's own credentials, so that the cluster's access control decides: a bearer token \
-of the cluster, or a session in the browser, by such a token or by an OpenID provider whose tokens the cluster accepts. On this machine alone, a link is printed that signs in once with the kubeconfig's credentials.";
+Every kind of the cluster is served under /v1/kinds, with live updates, diffs before a change, actions, history and audit; \
+/openapi.json describes the API. Requests are made with the caller's own credentials, so the cluster's authorization applies: a bearer token \
+of the cluster, or a browser session, signed in by such a token or by an OpenID provider whose tokens the cluster accepts. On a loopback address, a link is printed that signs in once with the kubeconfig's credentials.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,70 +30,70 @@ Examples:
   steer serve --oidc-issuer-url https://login.example.com --oidc-client-id steer --oidc-client-secret-file secret
   curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8443/v1/kinds";
 
-/// Port that is tried first.
+/// The preferred port.
 pub(super) const PORT: u16 = 8443;
 
-/// Serve the cluster's kinds by REST, and the portal
+/// Serve a REST API for the cluster's kinds, and the portal
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// Address to listen on; others than this machine's own need a certificate
+    /// Address to listen on; non-loopback addresses require a TLS certificate
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8443")]
     listen: SocketAddr,
 
-    /// File with the certificate chain for TLS, in PEM
+    /// File with the TLS certificate chain, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     tls_cert_file: Option<PathBuf>,
 
-    /// File with the certificate's key, in PEM
+    /// File with the private key of the TLS certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 
-    /// Origin whose pages may call, such as https://portal.example.com; may be repeated
+    /// Allowed origin for CORS, such as https://portal.example.com; may be repeated
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     origins: Vec<String>,
 
-    /// File to which the audit is added as JSON lines; - for standard output
+    /// File to append the audit log to, as JSON lines; - for standard output
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
 
-    /// Metrics of an operator for the portal's page about it, such as http://127.0.0.1:8080/metrics; may be repeated
+    /// Operator metrics URL for its portal page, such as http://127.0.0.1:8080/metrics; may be repeated
     #[arg(long = "operator-metrics", value_name = "[NAME=]URL")]
     operators: Vec<String>,
 
-    /// Address that gets a signed request for each condition that changes; may be repeated
+    /// URL to send a signed request to for each change of a condition; may be repeated
     #[arg(long = "webhook", value_name = "URL", requires = "webhook_secret_file")]
     webhooks: Vec<String>,
 
-    /// File with the secret that signs webhooks: whsec_ with base64 after it, or any text of 24 bytes and more
+    /// File with the secret that signs webhooks: whsec_ and base64, or any text of at least 24 bytes
     #[arg(long, value_name = "FILE", requires = "webhooks")]
     webhook_secret_file: Option<PathBuf>,
 
-    /// Kind whose conditions webhooks are about, as plural.group [default: all custom kinds]; may be repeated
+    /// Kind to send webhooks for, as plural.group [default: all custom kinds]; may be repeated
     #[arg(long = "webhook-kind", value_name = "KIND", requires = "webhooks")]
     webhook_kinds: Vec<String>,
 
-    /// Issuer of the OpenID provider by which users sign in; the cluster has to accept its ID tokens
+    /// URL of the OpenID issuer for sign-in; the cluster must accept its ID tokens
     #[arg(long, value_name = "URL", requires = "oidc_client_id")]
     oidc_issuer_url: Option<String>,
 
-    /// Id that the OpenID provider knows this server by
+    /// Client ID of this server at the OpenID provider
     #[arg(long, value_name = "ID", requires = "oidc_issuer_url")]
     oidc_client_id: Option<String>,
 
-    /// File with the client's secret at the OpenID provider [default: none, a public client]
+    /// File with the OpenID client secret [default: none, a public client]
     #[arg(long, value_name = "FILE", requires = "oidc_issuer_url")]
     oidc_client_secret_file: Option<PathBuf>,
 
-    /// Scope to ask for beside openid, such as email or groups; may be repeated
+    /// OpenID scope to request besides openid, such as email or groups; may be repeated
     #[arg(long = "oidc-scope", value_name = "SCOPE", requires = "oidc_issuer_url")]
     oidc_scopes: Vec<String>,
 
-    /// File with the certificate authority of the OpenID provider, in PEM [default: those of the system]
+    /// File with the CA bundle for the OpenID provider, in PEM [default: the system's]
     #[arg(long, value_name = "FILE", requires = "oidc_issuer_url")]
     oidc_ca_file: Option<PathBuf>,
 
-    /// Address under which browsers reach this server, to which the OpenID provider sends them back [default: what they asked for]
+    /// External URL of this server, for OpenID redirects [default: the origin of the browser's request]
     #[arg(long, value_name = "URL", requires = "oidc_issuer_url")]
     external_url: Option<String>,
 
@@ -102,11 +102,11 @@ pub(crate) struct Serve {
     history_namespace: String,
 }
 
-/// A gateway that is about to serve.
+/// A gateway ready to serve.
 pub(super) struct Serving {
     gateway: Gateway,
     socket: TcpListener,
-    /// Where it is, with what signs in once if that is possible.
+    /// Its URL, with a one-time sign-in token if possible.
     pub(super) link: String,
 }
 
@@ -114,7 +114,7 @@ impl Serving {
     pub(super) async fn new(gateway: Gateway, socket: TcpListener, scheme: &str) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot serve: {error}"));
         let address = socket.local_addr().map_err(|error| failed(&error))?;
-        // A link is for those who sit at this machine: elsewhere it would hand out the server's own rights.
+        // The sign-in link grants the server's own permissions, so it is only for loopback addresses.
         let path = if address.ip().is_loopback() {
             gateway.sign_in_path().map_err(|error| failed(&error))?
         } else {
@@ -123,13 +123,13 @@ impl Serving {
         Ok(Self { gateway, socket, link: format!("{scheme}://{address}{path}") })
     }
 
-    /// Serves until it is dropped.
+    /// Serves until dropped.
     pub(super) async fn serve(self) {
         self.gateway.serve(self.socket).await;
     }
 }
 
-/// Takes `NAME=URL` apart; the name of an address alone is its host and port.
+/// Splits `NAME=URL`; the name of a URL alone is its host and port.
 fn named_url(text: &str) -> (&str, &str) {
     match text.split_once('=') {
         Some((name, url)) if !name.contains([':', '/']) => (name, url),
@@ -144,10 +144,9 @@ impl Serve {
 
     async fn serve(self, globals: &GlobalArgs) -> Result {
         if self.tls_cert_file.is_none() && !self.listen.ip().is_loopback() {
-            let message = format!("--listen {}: tokens would cross the network in the clear", self.listen);
-            return Err(
-                Failure::new(message).help("--tls-cert-file and --tls-private-key-file give a certificate")
-            );
+            let message = format!("--listen {}: tokens would be sent unencrypted", self.listen);
+            return Err(Failure::new(message)
+                .help("set a certificate with --tls-cert-file and --tls-private-key-file"));
         }
         let failed = |error: steersman_gateway::Error| Failure::new(error.to_string());
         let mut builder =
@@ -178,8 +177,9 @@ impl Serve {
         if let (Some(issuer), Some(client)) = (self.oidc_issuer_url, self.oidc_client_id) {
             let mut provider = OidcProvider::new(issuer, client).map_err(failed)?;
             if let Some(file) = &self.oidc_client_secret_file {
-                let secret = String::from_utf8(read(file)?)
-                    .map_err(|_| Failure::new(format!("{}: the secret is no text", file.display())))?;
+                let secret = String::from_utf8(read(file)?).map_err(|_| {
+                    Failure::new(format!("{}: the secret is not valid UTF-8", file.display()))
+                })?;
                 provider = provider.client_secret(secret.trim());
             }
             if let Some(file) = &self.oidc_ca_file {

@@ -22,8 +22,8 @@ use crate::remote;
 use crate::{flags, namespace};
 
 const EXAMPLES: &str = "\
-No cluster is asked: what a chart would look up there is not there, and nothing is checked against
-its API.
+No cluster is contacted: lookups of objects return nothing, and manifests are not validated against
+the API.
 
 Examples:
   steer template shop ./chart -f prod.yaml --set image.tag=1.5
@@ -32,16 +32,16 @@ Examples:
   steer template shop shop --repo https://charts.example.com --output-dir out
   steer template shop ./chart --seed 7       the same bytes every time, secrets included";
 
-/// The longest name that a release may have.
+/// Maximum length of a release name.
 const MAX_RELEASE_NAME: usize = 53;
-/// Where the clock of a seeded render stands: 2024-01-01T00:00:00Z.
+/// The time of a seeded render: 2024-01-01T00:00:00Z.
 const SEEDED_TIME: Duration = Duration::from_secs(1_704_067_200);
 
 /// Render a chart's templates and print the manifests
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Template {
-    /// [NAME] of the release and CHART: a directory, an archive, a URL, oci://…, or repository/chart
+    /// [NAME] of the release, and CHART: a directory, archive, URL, oci:// reference, or repository/chart
     #[arg(value_name = "[NAME] CHART", required = true)]
     words: Vec<String>,
 
@@ -79,11 +79,11 @@ struct ReleaseArgs {
     #[arg(long)]
     is_upgrade: bool,
 
-    /// Template that gives the release's name
+    /// Template for the release name
     #[arg(long, value_name = "TEMPLATE")]
     name_template: Option<String>,
 
-    /// Accepted as Helm does: a rendered release without a name is called release-name
+    /// Accepted for compatibility with Helm; a release without a name is called release-name
     #[arg(short, long)]
     generate_name: bool,
 
@@ -91,15 +91,15 @@ struct ReleaseArgs {
     #[arg(long)]
     skip_schema_validation: bool,
 
-    /// Let getHostByName ask the network
+    /// Enable DNS lookups when rendering templates (getHostByName)
     #[arg(long)]
     enable_dns: bool,
 
-    /// Draw random values, keys, certificates and the time from this number, so that renders repeat
+    /// Seed for random values, keys, certificates and the time, for reproducible output
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
-    /// Fetch dependencies that are missing in charts/ first
+    /// Fetch dependencies that are missing from charts/ first
     #[arg(long)]
     dependency_update: bool,
 }
@@ -111,7 +111,7 @@ struct OutputArgs {
     #[arg(short, long, value_name = "TEMPLATE")]
     show_only: Vec<String>,
 
-    /// Print the CRDs in crds/ too
+    /// Include the CRDs in crds/
     #[arg(long)]
     include_crds: bool,
 
@@ -131,11 +131,11 @@ struct OutputArgs {
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
 
-    /// Put the release's name into the paths under --output-dir
+    /// Include the release name in paths under --output-dir
     #[arg(long)]
     release_name: bool,
 
-    /// Program that gets the manifests on standard input and gives others back
+    /// Executable for post-rendering: reads manifests on stdin, writes the result to stdout
     #[arg(long, value_name = "PROGRAM")]
     post_renderer: Option<String>,
 
@@ -143,7 +143,7 @@ struct OutputArgs {
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     post_renderer_args: Vec<String>,
 
-    /// Refused: it takes a cluster
+    /// Not supported: validation requires a cluster
     #[arg(long, hide = true)]
     validate: bool,
 }
@@ -200,7 +200,7 @@ impl Template {
         }
         let values = charts::values(&self.values, globals)?;
         let chart = located.load_installable(self.release.dependency_update, &self.chart, globals)?;
-        // The process ends when this does: taking a large chart apart piece by piece would be a tenth of its time.
+        // The process is about to exit: dropping a large chart would take a tenth of its time.
         let chart = ManuallyDrop::new(chart);
         chart.warnings().iter().for_each(|warning| failure::warn(warning));
         check_release_name(&name)?;
@@ -241,7 +241,7 @@ impl Template {
 
     fn refuse_cluster(&self) -> Result {
         let refused = |flag: &str| {
-            Failure::new(format!("{flag} is not supported: steer template never speaks to a cluster"))
+            Failure::new(format!("{flag} is not supported: steer template does not connect to a cluster"))
         };
         if self.output.validate {
             return Err(refused("--validate"));
@@ -321,7 +321,7 @@ impl Template {
         Ok(())
     }
 
-    /// Writes manifests into files. What has several manifests is written several times, each after the other.
+    /// Writes manifests into files; several manifests of one template are appended to the same file.
     fn write(
         &self,
         directory: &Path,
@@ -350,7 +350,7 @@ impl Template {
         output.line("");
         match self.output.show_only.first() {
             Some(template) => Err(Failure::new(format!("could not find template {template} in chart"))
-                .help("--show-only chooses among what is printed; with --output-dir nothing is")),
+                .help("--show-only selects among printed templates; with --output-dir none are printed")),
             None => Ok(()),
         }
     }
@@ -364,12 +364,12 @@ fn append(path: &Path, text: &str, again: bool) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Reads `--kube-version`.
+/// Parses `--kube-version`.
 pub(super) fn kube_version(text: &str) -> Result<KubeVersion> {
     KubeVersion::parse(text).map_err(|error| Failure::new(format!("invalid kube version '{text}': {error}")))
 }
 
-/// Lower-case letters, digits and dashes in parts between dots, each beginning and ending with no dash.
+/// Checks that a release name consists of DNS labels separated by dots.
 fn check_release_name(name: &str) -> Result {
     if name.is_empty() {
         return Err(Failure::new("release name \"\": no name provided"));

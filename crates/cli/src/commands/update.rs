@@ -10,25 +10,25 @@ use crate::output::Output;
 use crate::scaffold::report;
 
 const ABOUT: &str = "\
-Merge the newest scaffold into a project
+Merge the latest scaffold into a project
 
-What the scaffold wrote before is kept in .scaffold.yaml, so each file is merged three ways, as git merges \
-branches: edits stay, and where the scaffold changed the same lines, both stand between conflict \
-markers for you to decide on. It fails then, and names the files.
+The previous scaffold is stored in .scaffold.yaml, so each file is merged with a three-way merge, as by git: \
+edits are kept, and where the scaffold changed the same lines, both versions are left between conflict \
+markers. The command then fails, and lists the files.
 
-A project of operator-sdk, for charts or for Ansible, is brought to this scaffold: what is missing is \
-added, what operator-sdk wrote and was not edited is replaced, and charts, roles, watches.yaml, definitions and \
-samples stay as they are.";
+An operator-sdk project, for charts or for Ansible, is migrated to this scaffold: missing files are \
+added, files written by operator-sdk are replaced unless they were edited, and charts, roles, watches.yaml, CRDs and \
+samples are left unchanged.";
 
 const EXAMPLES: &str = "\
-Running it twice changes nothing. Commit your work first: `git diff` shows what was done, and `git checkout .` undoes it.
+Running the command twice changes nothing. Commit your work first: `git diff` shows the changes, and `git checkout .` reverts them.
 
 Examples:
   steer update --dry-run                     shows what would change, as a diff
   steer update
   steer update ../shop-operator";
 
-/// Merge the newest scaffold into a project
+/// Merge the latest scaffold into a project
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Update {
@@ -36,12 +36,12 @@ pub(crate) struct Update {
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
 
-    /// Show what would change, and change nothing
+    /// Show the changes without writing them
     #[arg(long)]
     dry_run: bool,
 }
 
-/// The copy of the scaffold that is kept, whose diff says nothing new.
+/// The stored merge base, whose diff only repeats the others.
 const KEPT: &str = ".scaffold.yaml";
 
 impl Update {

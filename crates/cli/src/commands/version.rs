@@ -11,15 +11,15 @@ Examples:
   steer version
   steer version -o json";
 
-/// Show the version of this program, and of the Helm it renders like
+/// Print the version of steer, and of the Helm that its rendering matches
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Version {
-    /// How to show it
+    /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
 
-    /// Show nothing but the version
+    /// Print only the version number
     #[arg(long, conflicts_with = "output")]
     short: bool,
 }
@@ -31,14 +31,14 @@ enum Format {
 }
 
 #[derive(Serialize)]
-struct Facts {
+struct VersionInfo {
     version: &'static str,
     helm: &'static str,
 }
 
 impl Version {
     pub(crate) fn run(self, output: &mut Output) -> Result {
-        let facts = Facts { version: env!("CARGO_PKG_VERSION"), helm: steersman_chart::HELM_VERSION };
+        let facts = VersionInfo { version: env!("CARGO_PKG_VERSION"), helm: steersman_chart::HELM_VERSION };
         let failed = |error: String| Failure::new(error);
         match self.output {
             None if self.short => output.line(facts.version),

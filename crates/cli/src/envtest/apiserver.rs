@@ -1,4 +1,4 @@
-//! `kube-apiserver`: reads flags and files, and has its etcd open a port.
+//! `kube-apiserver`: reads flags and files, and requests its etcd to open a port.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,11 +20,11 @@ use super::link::{MARK, Opened, ProxyCertificate, Registration, RequestHeaders, 
 use super::log;
 use crate::commands::interruption;
 
-/// The flags of the real program with the types of their values, as its help lists them.
+/// The flags of the real program with their types, from its help.
 const FLAGS: &str = include_str!("../../data/kube-apiserver-flags.tsv");
 /// The admission plugins of the real program.
 const PLUGINS: &str = include_str!("../../data/admission-plugins.txt");
-/// Flags with a meaning here. The others are accepted and ignored.
+/// Flags with an effect. All others are accepted and ignored.
 const HONOURED: [&str; 26] = [
     "anonymous-auth",
     "authorization-mode",
@@ -53,11 +53,11 @@ const HONOURED: [&str; 26] = [
     "v",
     "version",
 ];
-/// Adds controllers to the API.
+/// Environment variable that enables controllers.
 const WORKLOADS: &str = "STEER_ENVTEST_WORKLOADS";
-/// Time that the etcd may take to answer a connection.
+/// Timeout for the etcd to accept a connection.
 const ETCD_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time that closing a port may take.
+/// Timeout for closing a port.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_ANSWER: usize = 1 << 20;
 
@@ -80,7 +80,7 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     let ignored: Vec<String> =
         flags.names().filter(|name| !HONOURED.contains(name)).map(|name| format!("--{name}")).collect();
     if !ignored.is_empty() {
-        log("I", &format_args!("flags without a meaning here are ignored: {}", ignored.join(" ")));
+        log("I", &format_args!("ignoring unsupported flags: {}", ignored.join(" ")));
     }
     let etcd = etcd_address(&flags)?;
     let registration = registration(&flags)?;
@@ -112,7 +112,7 @@ fn help() -> String {
     text
 }
 
-/// Host and port of the etcd.
+/// Returns host and port of the etcd.
 fn etcd_address(flags: &Flags) -> Result<String, String> {
     let servers = flags.list("etcd-servers");
     let first = servers.first().ok_or("--etcd-servers must be specified")?;
@@ -150,7 +150,7 @@ fn registration(flags: &Flags) -> Result<Registration, String> {
         certificates,
         key,
         client_authorities: flags.get("client-ca-file").map(read).transpose()?.unwrap_or_default(),
-        // The real server has no anonymous requests where everything is allowed.
+        // The real server disables anonymous requests with the mode AlwaysAllow.
         anonymous: flags.is_on("anonymous-auth", true)? && !allow_all,
         request_headers: request_headers(flags)?,
         proxy_certificate: proxy_certificate(flags)?,
@@ -166,7 +166,7 @@ fn registration(flags: &Flags) -> Result<Registration, String> {
     })
 }
 
-/// How front proxies name users. As with the real server, only if there is an authority of front proxies.
+/// Returns the front proxy settings. As in the real server, they require a request-header CA.
 fn request_headers(flags: &Flags) -> Result<Option<RequestHeaders>, String> {
     let Some(file) = flags.get("requestheader-client-ca-file") else { return Ok(None) };
     Ok(Some(RequestHeaders {
@@ -179,7 +179,7 @@ fn request_headers(flags: &Flags) -> Result<Option<RequestHeaders>, String> {
     }))
 }
 
-/// The certificate that servers behind APIServices are shown.
+/// Returns the client certificate for servers behind APIServices.
 fn proxy_certificate(flags: &Flags) -> Result<Option<ProxyCertificate>, String> {
     match (flags.get("proxy-client-cert-file"), flags.get("proxy-client-key-file")) {
         (Some(certificates), Some(key)) => {
@@ -189,7 +189,7 @@ fn proxy_certificate(flags: &Flags) -> Result<Option<ProxyCertificate>, String> 
     }
 }
 
-/// A value that is read by Rust's parser for its type.
+/// Parses a flag's value.
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
     flags: &Flags,
     name: &str,
@@ -205,7 +205,9 @@ fn read(path: impl AsRef<Path>) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("open {}: {error}", path.display()))
 }
 
-/// Certificate and key: those that flags name, else those in the directory for certificates, else new ones that are put there.
+/// Returns the serving certificate and key.
+///
+/// They are those named by flags, else those in the certificate directory, else newly generated and written there.
 fn certificate(flags: &Flags, ip: IpAddr) -> Result<(String, String), String> {
     if let (Some(certificate), Some(key)) = (flags.get("tls-cert-file"), flags.get("tls-private-key-file")) {
         return Ok((read(certificate)?, read(key)?));
@@ -257,7 +259,7 @@ fn disabled_plugins(flags: &Flags) -> Result<BTreeSet<String>, String> {
     Ok(disabled)
 }
 
-/// The users of a token file: lines of token, name, uid and groups, of which several are quoted as one field.
+/// Parses a token file: lines of token, name, uid and groups; several groups are one quoted field.
 fn tokens(text: &str) -> Vec<TokenUser> {
     text.lines()
         .map(csv_fields)
@@ -296,24 +298,26 @@ async fn serve(etcd: &str, registration: &Registration) -> Result<(), String> {
     let version = link.ask(Method::GET, "/version", Bytes::new()).await?;
     if version.1.get(MARK).is_none() {
         return Err(format!(
-            "http://{etcd} is not the etcd of steer envtest, and this server can keep its objects in no other: \
-             start the etcd beside this program, or use the real kube-apiserver"
+            "http://{etcd} is not the etcd of steer envtest, and this server needs that one: start the etcd \
+             beside this program, or use the real kube-apiserver"
         ));
     }
     let body = serde_json::to_vec(registration).map_err(|error| error.to_string())?;
     let (status, answer) = link.ask(Method::POST, SERVERS, body.into()).await?;
     if status != StatusCode::OK {
-        return Err(answer["error"].as_str().unwrap_or("the etcd opened no port").to_owned());
+        return Err(answer["error"].as_str().unwrap_or("the etcd did not open a port").to_owned());
     }
     let opened: Opened = serde_json::from_value(answer).map_err(|error| error.to_string())?;
     log("I", &format_args!("Serving securely on {}", opened.address));
     let path = format!("{SERVERS}/{}", opened.id);
     tokio::select! {
         () = interruption => {}
-        // The etcd closes the port if this connection ends before it is asked to.
-        _ = link.ask(Method::GET, &path, Bytes::new()) => return Err(format!("the etcd at {etcd} is gone")),
+        // The etcd closes the port if this connection ends before the request to close it.
+        _ = link.ask(Method::GET, &path, Bytes::new()) => {
+            return Err(format!("lost the connection to the etcd at {etcd}"));
+        }
     }
-    // A server that is started next may want the same port.
+    // The next server may use the same port.
     let close = async { Link::connect(etcd).await?.ask(Method::DELETE, &path, Bytes::new()).await };
     let _ = timeout(CLOSE_TIMEOUT, close).await;
     Ok(())
@@ -334,7 +338,7 @@ impl Link {
                 Err(error) if Instant::now() >= deadline => {
                     return Err(format!("the etcd at http://{address} does not answer: {error}"));
                 }
-                // It may be on its way up.
+                // It may still be starting.
                 Err(_) => sleep(Duration::from_millis(20)).await,
             }
         };
@@ -342,7 +346,7 @@ impl Link {
             .await
             .map_err(|error| format!("the etcd at http://{address}: {error}"))?;
         tokio::spawn(async move {
-            // What goes wrong with it is told to the request that waits for an answer.
+            // Errors are reported to the pending request.
             let _ = connection.await;
         });
         Ok(Self { address: address.to_owned(), sender })
@@ -362,7 +366,7 @@ impl Link {
         let status = answer.status();
         let body =
             Limited::new(answer.into_body(), MAX_ANSWER).collect().await.map_err(|error| failed(&error))?;
-        // What is no JSON is no etcd of this program, which the caller finds out.
+        // A response that is not JSON is not from this program's etcd, which the caller detects.
         Ok((status, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()))
     }
 }

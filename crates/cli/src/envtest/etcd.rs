@@ -1,4 +1,4 @@
-//! `etcd`: holds the embedded clusters of the servers that name it, in memory.
+//! `etcd`: hosts the embedded clusters of the servers that connect to it, in memory.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -19,10 +19,10 @@ use super::link::{MARK, Opened, Registration, SERVERS};
 use super::log;
 use crate::commands::interruption;
 
-/// The etcd that this one speaks of itself as.
+/// The reported version of etcd.
 const VERSION: &str = "3.6.8";
 const CLUSTER_VERSION: &str = "3.6.0";
-/// Longest registration: certificates and tokens of one server.
+/// Maximum size of a registration, with a server's certificates and tokens.
 const MAX_REGISTRATION: usize = 4 << 20;
 
 const HELP: &str = "\
@@ -52,12 +52,12 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     };
     let runtime = crate::runtime::multi_thread().map_err(|failure| failure.message().to_owned())?;
     let result = runtime.block_on(serve(&addresses));
-    // Connections have no say in when the program ends.
+    // Open connections must not delay the exit.
     runtime.shutdown_background();
     result
 }
 
-/// Reads etcd's flags by Go's own package, which takes one dash as well as two. All are accepted.
+/// Parses etcd's flags like Go's package flag, which accepts one dash as well as two. All are accepted.
 fn parse(words: &[String]) -> Flags {
     let mut line = Vec::new();
     let mut words = words.iter().peekable();
@@ -70,7 +70,7 @@ fn parse(words: &[String]) -> Flags {
             (false, false) => format!("--{name}=true"),
         });
     }
-    // Every flag is known and has a value by now.
+    // Every flag is known and has a value here.
     Flags::parse("etcd", &line, |_| Some("string")).unwrap_or_default()
 }
 
@@ -105,9 +105,9 @@ async fn serve(addresses: &[String]) -> Result<(), String> {
 
 #[derive(Default)]
 struct State {
-    /// Clusters by the prefix of their servers.
+    /// Clusters, by the prefix of their servers.
     clusters: Mutex<HashMap<String, Cluster>>,
-    /// Open ports by their number.
+    /// Open ports, by id.
     ports: std::sync::Mutex<Ports>,
 }
 
@@ -158,19 +158,21 @@ impl State {
         }
     }
 
-    /// Opens a port. Web pages can send no JSON to another origin without asking first, and are not answered when they ask.
+    /// Opens a port for a request with a JSON body.
+    ///
+    /// Web pages cannot send JSON cross-origin without a CORS preflight, which is not answered.
     async fn open(&self, request: Request<RequestBody>) -> Response<Full<Bytes>> {
         let is_json =
             request.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
         if !is_json {
-            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a registration is application/json");
+            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
         }
         let Ok(body) = Limited::new(request.into_body(), MAX_REGISTRATION).collect().await else {
             return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the registration is too large");
         };
         let registration: Registration = match serde_json::from_slice(&body.to_bytes()) {
             Ok(registration) => registration,
-            Err(error) => return refuse(StatusCode::BAD_REQUEST, &format!("no registration: {error}")),
+            Err(error) => return refuse(StatusCode::BAD_REQUEST, &format!("invalid registration: {error}")),
         };
         match self.register(&registration).await {
             Ok(opened) => {
@@ -207,13 +209,13 @@ impl State {
         Ok(Opened { id, address })
     }
 
-    /// Never answers: when the server that waits for the answer is gone, its port is closed.
+    /// Never responds: once the waiting server disconnects, its port is closed.
     async fn hold(self: &Arc<Self>, id: u64) -> Response<Full<Bytes>> {
-        let _held = Held { state: Arc::clone(self), id };
+        let _held = ConnectedPort { state: Arc::clone(self), id };
         pending().await
     }
 
-    /// Closes a port; it is free when this is answered.
+    /// Closes a port, which is free once this responds.
     async fn close(&self, id: u64) -> Response<Full<Bytes>> {
         let served = self.ports().open.remove(&id);
         match served {
@@ -226,18 +228,18 @@ impl State {
     }
 }
 
-/// The number of a port in a path.
+/// Parses the id of a port from a path.
 fn port_number(path: &str) -> Option<u64> {
     path.strip_prefix(SERVERS)?.strip_prefix('/')?.parse().ok()
 }
 
-/// A port that is open while its server is connected.
-struct Held {
+/// A port that is closed on drop, when its server disconnects.
+struct ConnectedPort {
     state: Arc<State>,
     id: u64,
 }
 
-impl Drop for Held {
+impl Drop for ConnectedPort {
     fn drop(&mut self) {
         self.state.ports().open.remove(&self.id);
     }

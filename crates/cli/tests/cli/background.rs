@@ -1,4 +1,4 @@
-//! `steer cluster create` and `delete`, as scripts that say `kind` today use them.
+//! `steer cluster create` and `delete`, as used by scripts written for `kind`.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -37,7 +37,7 @@ impl Home {
         steersman_yaml::from_slice(&std::fs::read(self.path().join(".kube/config")).unwrap()).unwrap()
     }
 
-    /// What clusters left in the home directory beside the kubeconfig.
+    /// Returns the number of cluster directories left in the home directory.
     fn left(&self) -> usize {
         std::fs::read_dir(self.path().join(".local/state/steersman/clusters")).map_or(0, Iterator::count)
     }
@@ -57,13 +57,13 @@ fn a_cluster_is_created_used_and_deleted() {
     assert_eq!(home.succeeds(&["cluster", "list"]), "ci\n");
     let printed = steersman_yaml::from_str(&home.succeeds(&["cluster", "kubeconfig", "ci"])).unwrap();
     assert_eq!(printed["clusters"][0], config["clusters"][1]);
-    // The cluster answers: its releases can be listed through the merged kubeconfig.
+    // The cluster responds: its releases can be listed through the merged kubeconfig.
     assert_eq!(home.succeeds(&["list", "-q"]), "");
     let again = home.steer(&["cluster", "create", "ci"]);
-    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("is running"));
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("is already running"));
     assert!(
         home.succeeds(&["cluster", "load", "docker-image", "x:y", "--name", "ci"])
-            .contains("nothing needs loading")
+            .contains("nothing to load")
     );
 
     home.succeeds(&["cluster", "delete", "ci"]);
@@ -71,7 +71,7 @@ fn a_cluster_is_created_used_and_deleted() {
     let config = home.kubeconfig();
     assert_eq!((&config["current-context"], &config["clusters"][0]["name"]), (&"".into(), &"mine".into()));
     assert_eq!(config["clusters"].as_array().unwrap().len(), 1);
-    // As with kind, deleting what is not there succeeds.
+    // As with kind, deleting a missing cluster succeeds.
     home.succeeds(&["cluster", "delete", "ci"]);
     assert!(!home.steer(&["cluster", "kubeconfig", "ci"]).status.success());
     assert!(!home.steer(&["cluster", "create", "../up"]).status.success());
@@ -103,7 +103,7 @@ fn an_idle_cluster_ends_by_itself_and_a_killed_one_is_cleaned_up() {
     let home = Home::new();
     let holder = |name: &str| home.path().join(format!(".local/state/steersman/clusters/{name}/pid"));
     home.succeeds(&["cluster", "create", "brief", "--no-workloads", "--ttl", "300ms"]);
-    // The process holds a lock on this file until its end.
+    // The process holds a lock on this file until it exits.
     if let Ok(file) = std::fs::File::open(holder("brief")) {
         file.lock_shared().unwrap();
     }

@@ -22,7 +22,7 @@ use steersman_cluster::{Builder, Cluster, User};
 
 use crate::support::{Outcome, Steer};
 
-/// A project in a directory of its own, and a cluster that its commands work on.
+/// A project in its own directory, and a cluster for its commands.
 struct Stage {
     steer: Steer,
     directory: PathBuf,
@@ -56,13 +56,13 @@ impl Stage {
         command
     }
 
-    /// Runs the program while the cluster goes on.
+    /// Runs the program while the cluster keeps running.
     async fn run(&self, arguments: &[&str]) -> Outcome {
         let mut command = self.command(arguments);
         tokio::task::spawn_blocking(move || crate::support::outcome(&mut command)).await.unwrap()
     }
 
-    /// Runs make in the project, with this program for `steer`.
+    /// Runs make in the project, with this build as `steer`.
     async fn make(&self, arguments: &[&str]) -> Outcome {
         let mut command = std::process::Command::new("make");
         command
@@ -113,7 +113,7 @@ async fn a_deployment_is_applied_pruned_and_removed() {
     assert!(!again.stderr.contains("created") && !again.stderr.contains("changed  "), "{}", again.stderr);
     again.success();
 
-    // What the project no longer has is deleted, and nothing else.
+    // Only objects removed from the project are pruned.
     let maps: Api<ConfigMap> = Api::namespaced(stage.client(), NAMESPACE);
     let foreign: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "foreign"}})).unwrap();
     maps.create(&PostParams::default(), &foreign).await.unwrap();
@@ -168,7 +168,7 @@ async fn it_says_what_it_waits_for() {
     for word in ["Deployment/shop-operator-controller-manager", "ErrImagePull"] {
         assert!(failed.contains(word), "{failed}");
     }
-    // An object that nobody finalizes holds its definition.
+    // An object whose finalizer is never removed blocks the deletion of its definition.
     let mut minimart = DynamicObject::new(
         "held",
         &ApiResource::from_gvk(&GroupVersionKind::gvk("charts.example.com", "v1alpha1", "Minimart")),
@@ -237,13 +237,13 @@ async fn an_operator_is_installed_by_helm() {
     let binding = bindings.get("shop-operator-manager-rolebinding").await.unwrap();
     assert_eq!(binding.subjects.unwrap()[0].namespace.as_deref(), Some("shop"));
 
-    // An edit of the values stays, the templates are written anew.
+    // Edits of the values are kept, the templates are regenerated.
     stage.edit("dist/chart/values.yaml", |text| text.replace("replicas: 1", "replicas: 3"));
     let said = stage.run(&["generate", "chart", "--chart-version", "1.3.0"]).await.success();
     assert!(said.contains("updated  dist/chart/Chart.yaml\n"), "{said}");
     assert!(said.contains("kept     dist/chart/values.yaml: it was edited\n"), "{said}");
 
-    // The definitions, and with them everyone's objects, outlive the release.
+    // The definitions, and with them all users' objects, outlive the release.
     stage.run(&["uninstall", "shop", "-n", "shop"]).await.success();
     assert!(Api::<CustomResourceDefinition>::all(stage.client()).get_opt(CRD).await.unwrap().is_some());
     assert!(deployments.get_opt("shop-operator-controller-manager").await.unwrap().is_none());
@@ -263,7 +263,7 @@ fn free_port() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Asks a server of the operator, until its port is open.
+/// Sends a request to one of the operator's servers, retrying until its port is open.
 async fn ask(url: &str, path: &str, token: Option<&str>) -> Result<String, u16> {
     let mut config = Config::new(url.parse().unwrap());
     config.accept_invalid_certs = true;
@@ -278,7 +278,7 @@ async fn ask(url: &str, path: &str, token: Option<&str>) -> Result<String, u16> 
     }
 }
 
-/// The way of a chart, from an empty directory to nothing left: the commands are those that a person types.
+/// The whole lifecycle of a chart project, from an empty directory to undeploy, with a user's commands.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chart_goes_the_whole_way() {
     let stage = Stage::start(Cluster::builder()).await;
@@ -286,7 +286,7 @@ async fn a_chart_goes_the_whole_way() {
     assert!(installed.success().contains("1 definitions ready"));
     stage.make(&["deploy", "IMG=example.com/shop:v1"]).await.success();
 
-    // The pods of this cluster are simulated, so the operator runs as a process, with the account of its pod.
+    // The pods of this cluster are simulated, so the operator runs as a process with its pod's service account.
     let account = User::service_account(NAMESPACE, "shop-operator-controller-manager");
     stage.steer.write("operator.kubeconfig", stage.cluster.kubeconfig_as(account).unwrap());
     let (metrics, probes) = (free_port(), free_port());
@@ -316,7 +316,7 @@ async fn a_chart_goes_the_whole_way() {
     let ready = await_condition(minimarts.clone(), "minimart-sample", is_ready);
     tokio::time::timeout(Duration::from_secs(120), ready).await.expect("the sample is ready").unwrap();
 
-    // What the release lists is there.
+    // The release is listed.
     let releases = stage.run(&["list", "-o", "json"]).await.success();
     let releases: Value = serde_json::from_str(&releases).unwrap();
     assert_eq!(
@@ -326,7 +326,7 @@ async fn a_chart_goes_the_whole_way() {
     Api::<Deployment>::namespaced(stage.client(), "default").get("minimart-sample").await.unwrap();
     Api::<Service>::namespaced(stage.client(), "default").get("minimart-sample").await.unwrap();
 
-    // Probes are open, metrics are for those who may read them.
+    // Probes need no authentication, metrics require authorization.
     assert_eq!(ask(&format!("http://{probes}"), "/readyz", None).await.as_deref(), Ok("ok"));
     let metrics = format!("https://{metrics}");
     assert_eq!(ask(&metrics, "/metrics", None).await, Err(401));
@@ -350,7 +350,7 @@ async fn a_chart_goes_the_whole_way() {
     let text = ask(&metrics, "/metrics", Some(&tokens[1])).await.unwrap();
     assert!(text.contains("controller_runtime_reconcile_total"), "{text}");
 
-    // The operator sees to its finalizers while its definition is deleted, and everything is gone then.
+    // The operator handles its finalizers while its definition is being deleted, and then everything is gone.
     let undeployed = stage.make(&["undeploy"]).await;
     undeployed.success();
     drop(operator);
@@ -399,11 +399,11 @@ async fn a_bundle_is_made_and_validated() {
         "{files:?}"
     );
 
-    // What is wrong is named, with its file and field.
+    // Errors name the file and field.
     let path = "bundle/manifests/shop-operator.clusterserviceversion.yaml";
     let edits: [(&str, &str, &str); 4] = [
-        ("version: 1.2.3", "version: '1.2'", "spec.version: \"1.2\" is no semantic version"),
-        ("strategy: deployment", "strategy: other", "spec.install.strategy: it must be deployment"),
+        ("version: 1.2.3", "version: '1.2'", "spec.version: \"1.2\" is not a semantic version"),
+        ("strategy: deployment", "strategy: other", "spec.install.strategy: must be deployment"),
         ("- supported: true", "- supported: false", "spec.installModes: none is supported"),
         (
             "      name: minimarts.charts.example.com",
@@ -420,7 +420,7 @@ async fn a_bundle_is_made_and_validated() {
         said.failure();
     }
     fs::write(stage.directory.join(path), right).unwrap();
-    // What a cluster would refuse, and an account that is made twice.
+    // A definition that a cluster would reject, and a service account that is created twice.
     let path = "bundle/manifests/charts.example.com_minimarts.yaml";
     let right = fs::read_to_string(stage.directory.join(path)).unwrap();
     let wrong = right.replace("singular: minimart", "singular: mini_mart");

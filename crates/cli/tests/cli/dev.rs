@@ -1,4 +1,4 @@
-//! `steer dev` on projects of every sort, and what it makes of changes to their files.
+//! `steer dev` on all types of projects, and its reaction to file changes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::num::NonZeroU16;
@@ -21,7 +21,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A command that is running, and the lines that it writes.
+/// A running command, and its output by line.
 struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -42,7 +42,7 @@ impl Running {
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// Waits for a line, and says how long that took.
+    /// Waits for a line, and returns how long that took.
     #[track_caller]
     fn wait(&mut self, patience: Duration, is: impl Fn(&str) -> bool) -> Duration {
         let begun = Instant::now();
@@ -79,7 +79,7 @@ struct OnTerminal {
 }
 
 impl OnTerminal {
-    /// `script` has the pseudo-terminal, and passes keys on.
+    /// Starts a command in `script`, which provides the pseudo-terminal and forwards keys.
     fn start(command: &mut Command, line: &str) -> Self {
         command.args(["--quiet", "--flush", "--return", "--command", line, "/dev/null"]).env("TERM", "xterm");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -102,7 +102,7 @@ impl OnTerminal {
         self.keys.flush().unwrap();
     }
 
-    /// Waits until the screen is as it should be.
+    /// Waits until the screen satisfies a condition.
     #[track_caller]
     fn wait(&mut self, is: impl Fn(&str) -> bool) {
         let begun = Instant::now();
@@ -161,7 +161,7 @@ fn changes_of_a_chart_are_followed_and_shown() {
         said["object"] == "Minimart/minimart-sample"
             && said["detail"].as_str().is_some_and(|detail| detail.ends_with("revision 2"))
     });
-    // One that does not parse is said to be broken, and mended by the next change.
+    // A template that does not render is reported as broken, and recovers with the next change.
     edit(&service, "example.com/changed", "{{ .Values.nowhere.to.be.found }}");
     dev.wait_json(|said| {
         said["object"] == "Minimart/minimart-sample"
@@ -201,11 +201,11 @@ fn a_kudo_package_is_installed_and_replaced() {
 fn a_directory_without_a_project_is_refused() {
     let steer = Steer::new();
     let said = steer.run(&["dev", "."]).failure();
-    assert!(said.contains("has no watches.yaml, Cargo.toml or operator.yaml"), "{said}");
+    assert!(said.contains("no watches.yaml, Cargo.toml or operator.yaml found"), "{said}");
     assert!(said.contains("steer init"), "{said}");
 }
 
-/// A program that is no operator of the crate `steersman` gets a kubeconfig, and what it writes is shown.
+/// A program that does not use the crate `steersman` gets a kubeconfig, and its output is shown.
 #[test]
 fn a_program_that_ends_is_started_by_the_next_change() {
     let steer = Steer::new();
@@ -225,7 +225,7 @@ fn a_program_that_ends_is_started_by_the_next_change() {
     command.env("HOME", home).env("CARGO", env!("CARGO"));
     let mut dev = Running::start(&mut command);
     dev.wait_json(|said| said["log"] == "first true");
-    dev.wait_json(|said| said["error"].as_str().is_some_and(|text| text.contains("the operator ended")));
+    dev.wait_json(|said| said["error"].as_str().is_some_and(|text| text.contains("the operator exited")));
     steer.write("plain/src/main.rs", "fn main() { wrong }\n");
     dev.wait_json(|said| said["error"] == "cargo build failed");
     assert!(dev.seen.iter().any(|line| line.contains("cannot find value `wrong`")), "{:#?}", dev.seen);
@@ -233,7 +233,7 @@ fn a_program_that_ends_is_started_by_the_next_change() {
     dev.wait_json(|said| said["log"] == "second true");
 }
 
-/// A role that changes is run anew for the objects that are there.
+/// A changed role is run again for existing objects.
 #[test]
 #[ignore = "needs Ansible: make test-ansible"]
 fn an_ansible_project_runs_and_follows_its_role() {
@@ -251,7 +251,7 @@ fn an_ansible_project_runs_and_follows_its_role() {
     assert!(!dev.seen.iter().any(|line| line.contains("\"denied\"")), "{:#?}", dev.seen);
 }
 
-/// On a terminal, objects are followed, filtered and opened by keys, and the shell's screen comes back in the end.
+/// On a terminal, keys select, filter and open objects, and the shell's screen is restored at the end.
 #[test]
 fn on_a_terminal_objects_are_filtered_and_opened() {
     let steer = Steer::new();
@@ -273,7 +273,7 @@ fn on_a_terminal_objects_are_filtered_and_opened() {
         row(screen, "─ Service/minimart-sample").is_some()
             && row(screen, "─ Deployment/minimart-sample").is_none()
     });
-    // The last row: the others are what the match belongs to, and a ServiceAccount.
+    // The last row: the others are the ancestors of the match, and a ServiceAccount.
     dev.press("G\r");
     dev.wait(|screen| screen.contains("kind: Service") && !screen.contains("Objects ("));
     dev.press("\x1b");
@@ -284,8 +284,9 @@ fn on_a_terminal_objects_are_filtered_and_opened() {
     assert!(!dev.screen.screen().alternate_screen());
 }
 
-/// The loop of an operator in Rust, on a terminal: a change of the reconciler is live, and the objects stay. How long after an
-/// incremental build that is, is printed; the aim is a second.
+/// On a terminal, a change of a Rust operator's reconciler is live after an incremental build.
+///
+/// Objects are kept. Prints the delay after the build; the goal is one second.
 #[test]
 #[ignore = "builds a whole operator: make test-scaffold"]
 fn a_change_of_the_reconciler_is_live_at_once() {
@@ -320,11 +321,11 @@ fn a_change_of_the_reconciler_is_live_at_once() {
 
     let controller = directory.join("src/controller/memcached.rs");
     edit(&controller, "pods are available\")", "pods are up and live\")");
-    // The same build by itself, for the time that it takes.
+    // The same build alone, to measure its duration.
     let begun = Instant::now();
     let mut build = Command::new(env!("CARGO"));
     in_cargo(build.args(["build", "--quiet"]));
-    // Cargo's lock has the two builds in turns, so that the first of them does the work.
+    // Cargo's lock serializes the two builds, so the first of them does the work.
     outcome(&mut build).success();
     let built = begun.elapsed();
     let runtime = tokio::runtime::Runtime::new().unwrap();

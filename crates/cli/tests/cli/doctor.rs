@@ -1,4 +1,4 @@
-//! `steer doctor`: what is wrong is named, with the command that mends it.
+//! `steer doctor`: problems are reported with the command that fixes them.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// A cluster whose clock is an hour behind, so that what is deleted there has been for an hour.
+    /// Starts a cluster whose clock is an hour behind, so that deletions there appear to be an hour old.
     async fn start() -> Self {
         let steer = Steer::new();
         let directory = steer.path("shop-operator");
@@ -53,7 +53,7 @@ impl Stage {
         tokio::task::spawn_blocking(move || outcome(&mut command)).await.unwrap()
     }
 
-    /// What is wrong, and what mends it.
+    /// Returns the problems and the commands that fix them.
     async fn findings(&self) -> Vec<(String, String)> {
         let said = self.run(&["doctor", "-o", "json"]).await;
         let all: Value = serde_json::from_str(&said.stdout)
@@ -64,7 +64,7 @@ impl Stage {
             .iter()
             .filter(|finding| finding["state"] == "problem")
             .map(|finding| {
-                (finding["message"].as_str().unwrap().into(), finding["mend"].as_str().unwrap().into())
+                (finding["message"].as_str().unwrap().into(), finding["fix"].as_str().unwrap().into())
             })
             .collect();
         assert_eq!(said.code != 0, !wrong.is_empty());
@@ -79,7 +79,7 @@ async fn what_is_wrong_comes_with_what_mends_it() {
         stage.findings().await,
         [("minimarts.charts.example.com is not in the cluster".into(), "steer deploy --crds-only".into())]
     );
-    // A definition that takes no unknown fields drops them.
+    // A definition without preserve-unknown-fields prunes unknown fields.
     let path = stage.directory.join("config/crd/bases/charts.example.com_minimarts.yaml");
     let text = fs::read_to_string(&path).unwrap();
     let closed: String = text
@@ -96,7 +96,7 @@ async fn what_is_wrong_comes_with_what_mends_it() {
         "{text}"
     );
 
-    // A field that the cluster's definition does not know.
+    // A field that is missing in the cluster's definition.
     let known = fs::read_to_string(&path).unwrap();
     let newer = known.replacen(
         "              replicaCount:\n",
@@ -112,7 +112,7 @@ async fn what_is_wrong_comes_with_what_mends_it() {
     );
     fs::write(&path, known).unwrap();
 
-    // An object that nobody finalizes, and a release whose object is gone.
+    // An object whose finalizer is never removed, and a release whose object is deleted.
     let kind = GroupVersionKind::gvk("charts.example.com", "v1alpha1", "Minimart");
     let resource = ApiResource::from_gvk_with_plural(&kind, "minimarts");
     let objects: Api<DynamicObject> = Api::namespaced_with(stage.cluster.client(), "default", &resource);
@@ -139,7 +139,7 @@ async fn what_is_wrong_comes_with_what_mends_it() {
                 "kubectl patch minimarts.charts.example.com held -n default --type=merge -p '{\"metadata\":{\"finalizers\":null}}'".into()
             ),
             (
-                "release gone in namespace default is orphaned: its Minimart gone is gone".into(),
+                "release gone in namespace default is orphaned: its Minimart gone no longer exists".into(),
                 "steer uninstall gone -n default".into()
             ),
         ]
@@ -156,14 +156,14 @@ async fn rights_and_clusters_that_are_missing_are_named() {
     stage.steer.write("kubeconfig", "nonsense");
     let said = stage.run(&["doctor"]).await;
     assert!(
-        said.stdout.contains(" ✗ kubeconfig ") && said.stdout.contains("mend: steer cluster"),
+        said.stdout.contains(" ✗ kubeconfig ") && said.stdout.contains("fix: steer cluster"),
         "{}",
         said.stdout
     );
     said.failure();
 }
 
-/// What follows from charts is written anew, and what was edited stays unless it is asked for.
+/// Definitions and roles are regenerated from charts, and edited files are kept unless forced.
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_and_roles_follow_the_charts() {
     let stage = Stage::start().await;

@@ -1,4 +1,4 @@
-//! `steer image`: the same input gives the same digest, and a real registry takes the image.
+//! `steer image`: builds are reproducible, and a real registry accepts the image.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,7 +21,7 @@ impl Place {
         let chart =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimart/helm-charts/minimart");
         place.run(&["init", "--plugins", "helm", "--helm-chart", &chart.display().to_string()]).success();
-        // The header of a program without segments is all that an image asks of one.
+        // An ELF header without segments suffices as a program for an image.
         let mut header = vec![0; 64];
         header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         header[18] = 0x3e;
@@ -38,7 +38,7 @@ impl Place {
     }
 }
 
-/// What stands for `steer` in images: a debug build of it takes minutes to pack.
+/// A stub for `steer` in images: a debug build of it takes minutes to pack.
 const PROGRAM: &str = "bin/steer";
 
 fn digest(said: &str) -> String {
@@ -68,19 +68,19 @@ fn the_same_project_gives_the_same_image() {
     assert_eq!(config["config"]["Entrypoint"][1], "run");
     assert_eq!(config["config"]["WorkingDir"], "/opt/helm");
 
-    // Whatever is in the image counts, and nothing else.
+    // The digest depends only on the content of the image.
     one.steer.write("shop-operator/notes.txt", "beside the image");
     assert_eq!(digest(&one.run(&build).success()), digest(&said));
     one.steer.write("shop-operator/helm-charts/minimart/more.txt", "in the image");
     assert_ne!(digest(&one.run(&build).success()), digest(&said));
 
     let failed = one.run(&["image", "build", "--binary", "watches.yaml"]).failure();
-    assert!(failed.contains("watches.yaml: it is no 64-bit Linux program"), "{failed}");
+    assert!(failed.contains("watches.yaml: not a 64-bit Linux program"), "{failed}");
     let failed = one.run(&["image", "push", "dist/layout", "shop:v1"]).failure();
     assert!(failed.contains("name the registry too"), "{failed}");
 }
 
-/// What the image has runs, with nothing around it: its root is a directory into which it was unpacked.
+/// The image's program runs with only the unpacked image as its root directory.
 #[test]
 fn the_image_has_all_that_its_program_needs() {
     let place = Place::new();
@@ -107,7 +107,7 @@ fn the_image_has_all_that_its_program_needs() {
         .and_then(|mut all| all.next())
         .map(|entry| entry.unwrap().path());
     let Some(linker) = linker else {
-        // A static program needs none.
+        // A static program needs no linker.
         return;
     };
     let run = Command::new(linker)
@@ -165,7 +165,7 @@ fn a_real_registry_takes_the_image() {
     let image = format!("{address}/team/shop:v1");
     let said = place.run(&["image", "build", "--tag", &image, "--binary", PROGRAM, "--push"]).success();
     let built = said.trim().rsplit('@').next().unwrap().to_owned();
-    // The same by way of a file.
+    // The same through a file.
     place
         .run(&["image", "build", "--tag", &image, "--binary", PROGRAM, "--output", "dist/image.tar"])
         .success();
@@ -191,7 +191,7 @@ fn make_builds_the_image_without_docker() {
     let steer = place.steer.write("steer", script);
     std::fs::set_permissions(&steer, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut make = Command::new("make");
-    // The program is there already: that of a debug build takes minutes to pack.
+    // Uses the existing stub: a debug build takes minutes to pack.
     make.args([
         "docker-build",
         "--assume-old=build",

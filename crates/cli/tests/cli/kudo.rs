@@ -65,7 +65,7 @@ fn a_package_is_made_added_to_and_verified() {
     };
     text(&steer(&["new", "shop"]));
     assert!(!steer(&["new", "shop"]).status.success(), "an existing directory is not replaced");
-    // A new package applies nothing yet, which is said with what would mend it.
+    // A new package applies nothing yet, which is reported with how to fix it.
     let invalid = steer(&["verify", "operator", "-o", "json"]);
     assert!(!invalid.status.success());
     let report: serde_json::Value = serde_json::from_slice(&invalid.stdout).unwrap();
@@ -109,5 +109,5 @@ fn packages_come_from_a_repository_if_their_digest_is_right() {
     let digest = index.split("digest: ").nth(1).unwrap().split('\n').next().unwrap();
     std::fs::write(at("archives/index.yaml"), index.replace(digest, &"0".repeat(64))).unwrap();
     let refused = kudo(&["package", "list", "tasks", "store"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("its digest is not the one in the index"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("digest does not match the index"));
 }

@@ -1,4 +1,4 @@
-//! Overlays of projects are rendered as `kubectl kustomize` renders them.
+//! Overlays of projects render the same as with `kubectl kustomize`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -138,7 +138,7 @@ const BASE: (&str, &str) = (
     "resources:\n- manager.yaml\n- rbac.yaml\nimages:\n- {name: controller, newTag: v1}\n",
 );
 
-/// The kustomization of an overlay, and the files beside it.
+/// The kustomization of an overlay, and its other files.
 const OVERLAYS: &[(&str, &[(&str, &str)])] = &[
     ("resources: [../base]\nnamespace: shop-system\nnamePrefix: shop-\n", &[]),
     ("resources: [../base]\nnamePrefix: a-\nnameSuffix: -b\n", &[]),
@@ -199,7 +199,7 @@ fn overlays_are_rendered_as_kubectl_does() {
         let have = steer.run(&["generate", "kustomize", "--overlay", &overlay]);
         assert_eq!(want.success(), have.success(), "{kustomization}");
     }
-    // And the projects that are scaffolded, with all that they may switch on.
+    // Scaffolded projects, with all optional components enabled.
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/minimart/helm-charts/minimart");
     let project = Steer::new();
     let directory = project.path("shop");
@@ -232,7 +232,7 @@ fn what_is_not_rendered_is_named() {
         ("resources: [https://example.com/a.yaml]\n", &["resources: https://example.com/a.yaml is remote"]),
         ("resources: [missing.yaml]\n", &["missing.yaml", "No such file"]),
         ("resources: [../outside.yaml]\n", &["outside.yaml", "or below it"]),
-        ("resources: [../base]\n", &["it names itself"]),
+        ("resources: [../base]\n", &["it refers to itself"]),
         ("resources: [a.yaml, a.yaml]\n", &["a.yaml has a second ConfigMap/a"]),
         (
             "resources: [a.yaml]\npatches: [{patch: '[{op: remove, path: /data}]'}]\n",

@@ -15,7 +15,7 @@ fn chart_project() -> Place {
     place
 }
 
-/// Changes a file and what is kept of it, as if an older scaffold had written it so.
+/// Changes a file and its merge base, as if an older scaffold had written it.
 fn age(place: &Place, path: &str, from: &str, to: &str) {
     for (path, indent) in [(path, ""), (".scaffold.yaml", "    ")] {
         let text = place.read(path);
@@ -41,7 +41,7 @@ fn edits_stay_and_a_newer_scaffold_comes_in() {
     edit(&place, "Makefile", "VERSION ?= 0.0.1", "VERSION ?= 7.0.0");
     edit(&place, "Makefile", "\n##@ Build\n", "\n.PHONY: mine\nmine:\n\techo mine\n\n##@ Build\n");
 
-    // Nothing is written by a dry run, which shows everything.
+    // A dry run shows everything and writes nothing.
     let files = place.files();
     let said = place.run(&["update", "--dry-run"]).success();
     assert!(said.contains("--- a/Makefile\n+++ b/Makefile\n"), "{said}");
@@ -78,10 +78,10 @@ fn conflicts_are_left_as_git_leaves_them() {
     );
     assert!(place.read("Makefile").contains(&marked), "{}", place.read("Makefile"));
 
-    // What is not resolved is not merged again.
+    // Files with unresolved conflicts are not merged again.
     let files = place.files();
     let failed = place.run(&["update"]).failure();
-    assert!(failed.contains("not resolved yet in Makefile"), "{failed}");
+    assert!(failed.contains("unresolved conflicts in Makefile"), "{failed}");
     assert!(place.files() == files);
     edit(&place, "Makefile", &marked, "STEER ?= my-steer\n");
     assert!(place.run(&["update"]).success().contains("nothing to do"));
@@ -95,13 +95,13 @@ fn what_was_removed_stays_removed() {
     age(&place, "Makefile", "STEER ?= steer", "STEER ?= old-steer");
     place.run(&["update"]).success();
     assert!(!place.directory.join("config/prometheus/monitor.yaml").exists());
-    // A kind that is added, and another way to work, are no edits.
+    // Adding a kind and changing the project's configuration do not count as edits.
     place.run(&["create", "api", "--group", "web", "--version", "v1", "--kind", "Site"]).success();
     place.run(&["edit", "--namespaced"]).success();
     assert!(place.run(&["update"]).success().contains("nothing to do"));
 }
 
-/// The rest of a project of operator-sdk, by hand.
+/// The remaining files of an operator-sdk project.
 const MORE_OF_OPERATOR_SDK: &[(&str, &str)] = &[
     (
         "Dockerfile",
@@ -154,7 +154,7 @@ fn a_project_of_operator_sdk_is_brought_to_the_scaffold_and_runs() {
     assert_eq!(project["layout"], json!(["helm.sdk.operatorframework.io/v1"]));
     assert_eq!(project["cliVersion"], "1.42.3");
     assert_eq!(project["plugins"]["scaffold.steersman.dev/v1"]["version"], env!("CARGO_PKG_VERSION"));
-    // What a person chose is carried over.
+    // The user's settings are carried over.
     assert!(
         place
             .read("config/default/kustomization.yaml")
@@ -174,7 +174,7 @@ fn a_project_of_operator_sdk_is_brought_to_the_scaffold_and_runs() {
     assert!(place.run(&["update"]).success().contains("nothing to do"));
     assert!(place.files() == files);
 
-    // The manifests render, with everything that they name, and the operator runs under its role, which now allows all that it does.
+    // The manifests render completely, and the operator runs under its role, which now allows everything that it does.
     let objects = place.run(&["generate", "kustomize"]).success();
     assert!(
         objects.contains("namespace: web-servers\n") && objects.contains("metrics-auth-role"),
@@ -213,19 +213,19 @@ fn a_role_is_learnt_from_a_run() {
     let deployments =
         rules.as_array().unwrap().iter().find(|rule| rule.to_string().contains("\"deployments\"")).unwrap();
     assert!(deployments["verbs"].as_array().unwrap().contains(&json!("delete")), "{rules}");
-    // It is enough for the same again, and the generators leave it.
+    // The learnt role suffices for the same run, and the generators keep it.
     let said = place.run(&["dev", ".", "--until-ready", "-o", "json"]);
     assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
     assert!(!said.stdout.contains("\"denied\""), "{}", said.stdout);
     assert!(place.run(&["generate", "rbac"]).success().contains("nothing to do"));
 
-    // An edit is not overwritten unless that is asked for.
+    // An edit is not overwritten without --force.
     edit(&place, "config/rbac/role.yaml", "  - delete\n", "  - delete\n  - deletecollection\n");
     let edited = place.read("config/rbac/role.yaml");
     let failed = place.run(&["rbac", "learn"]);
     assert_eq!(failed.code, 1);
     assert!(
-        failed.stderr.contains("config/rbac/role.yaml was edited by hand, and stays"),
+        failed.stderr.contains("config/rbac/role.yaml was edited by hand: not replaced"),
         "{}",
         failed.stderr
     );
@@ -290,7 +290,7 @@ fn a_bundle_is_scored() {
     assert_eq!(list["items"].as_array().unwrap().len(), 1);
     assert_eq!(list["items"][0]["status"]["results"][0]["state"], "pass");
 
-    // An example that the definition refuses.
+    // An example that the definition rejects.
     let path = "bundle/manifests/site-operator.clusterserviceversion.yaml";
     edit(&place, path, "\"replicaCount\": 1", "\"replicaCount\": \"many\"");
     let failed = place.run(&["scorecard", "-o", "xunit", "--selector", "test in (basic-check-spec-test)"]);
@@ -347,7 +347,7 @@ fn an_ansible_project_is_laid_out_as_operator_sdk_does() {
     let playbook = both.yaml("playbooks/memcached.yml");
     assert_eq!(playbook[0]["tasks"][0]["ansible.builtin.import_role"]["name"], "../roles/memcached");
 
-    // Twice changes nothing, and the flags are for these projects alone.
+    // Repeating it changes nothing, and the flags only apply to Ansible projects.
     let files = both.files();
     let api = ["create", "api", "--group", "cache", "--version", "v1alpha1", "--kind", "Memcached"];
     both.run(&[&api[..], &["--generate-role", "--generate-playbook"]].concat()).success();
@@ -357,7 +357,7 @@ fn an_ansible_project_is_laid_out_as_operator_sdk_does() {
     assert!(failed.contains("for Ansible projects"), "{failed}");
 }
 
-/// The project that is written runs, by its role and by its playbook, and its own suite passes.
+/// The scaffolded project runs, with its role and with its playbook, and its own suite passes.
 #[test]
 #[ignore = "needs Ansible: make test-ansible"]
 fn an_ansible_project_that_was_scaffolded_runs() {

@@ -37,7 +37,7 @@ fn a_plan_that_is_none_is_refused_with_an_example() {
     assert!(!passed && text.contains("1/crash-after@3+lost@5"), "{text}");
 }
 
-/// Any program will do: here `steer run helm`, beside the cluster of `steer sim`.
+/// Any program can be simulated: here `steer run helm`, outside of `steer sim`'s process.
 #[test]
 #[ignore = "in the machine's own time, which a busy one stretches: make sim"]
 fn a_command_is_simulated_over_http() {
@@ -91,7 +91,7 @@ fn a_command_that_is_not_there_is_said_to_be() {
 #[test]
 fn an_invariant_that_does_not_compile_is_refused() {
     let (passed, text) = sim(&example("minimart"), &["--invariant", "Minimart: object.spec ="]);
-    assert!(!passed && text.contains("the invariant \"object.spec =\" is wrong"), "{text}");
+    assert!(!passed && text.contains("invalid invariant \"object.spec =\""), "{text}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A chart may not depend on the number of its revision: a crash during the install makes another one.
+/// A chart must not depend on its revision number, which a crash during the install increments.
 #[test]
 fn a_chart_that_depends_on_its_revision_is_found() {
     let folder = tempfile::tempdir().unwrap();

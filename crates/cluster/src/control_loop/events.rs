@@ -1,4 +1,4 @@
-//! Events about objects, counted when they repeat.
+//! Events about objects, with client-go's correlation.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,40 +14,40 @@ use serde_json::json;
 use super::ControlLoop;
 use crate::options::Part;
 
-/// More distinct keys than this are not correlated, as with client-go's recorder.
+/// Maximum number of distinct keys to correlate, as in client-go's recorder.
 const MAX_KEYS: usize = 4096;
-/// Events that differ in their messages alone are combined from so many on.
+/// Number of events that differ only in their messages, from which on they are combined.
 const SIMILAR: usize = 10;
-/// Seconds without a similar event after which counting them begins anew.
+/// Seconds without a similar event after which counting restarts.
 const SIMILAR_INTERVAL: i64 = 600;
-/// Events about one object that a component may record at once.
+/// Maximum burst of events about one object by one component.
 const BURST: f64 = 25.0;
-/// Seconds until it may record one more.
+/// Seconds until one more event is allowed after the burst.
 const REFILL: f64 = 300.0;
 
-/// Component, uid of the object, whether something is wrong, and the reason: what similar events have in common.
+/// Key of similar events: component, uid of the object, whether it is a warning, and the reason.
 type SimilarKey = (&'static str, String, bool, String);
-/// The same with the message, which combined events do not have.
+/// The same key with the message, which combined events lack.
 type EventKey = (SimilarKey, Option<String>);
 
-/// Messages of similar events.
+/// The messages of similar events.
 #[derive(Debug, Clone)]
 struct Similar {
     messages: BTreeSet<String>,
     last: Timestamp,
 }
 
-/// The right to record events about an object, which comes back over time.
+/// Token bucket that limits the events about an object.
 #[derive(Debug, Clone)]
 struct Tokens {
     left: f64,
     last: Timestamp,
 }
 
-/// Counts repetitions, combines similar events and drops too many of them, as client-go's correlator does.
+/// Counts repeated events, combines similar ones and drops excess ones, as in client-go.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EventCorrelator {
-    /// Names and counts of the events that were recorded.
+    /// Names and counts of the recorded events.
     seen: HashMap<EventKey, (String, i32)>,
     similar: HashMap<SimilarKey, Similar>,
     tokens: HashMap<(&'static str, String), Tokens>,
@@ -55,7 +55,7 @@ pub(super) struct EventCorrelator {
 }
 
 impl EventCorrelator {
-    /// The key and the message of an event; nothing if it is one too many.
+    /// Returns the key and the message of an event, or `None` if it exceeds the rate limit.
     fn correlate(&mut self, key: SimilarKey, message: &str, now: Timestamp) -> Option<(EventKey, String)> {
         if self.similar.len() >= MAX_KEYS {
             self.similar.clear();
@@ -71,14 +71,14 @@ impl EventCorrelator {
         let correlated = if similar.messages.len() < SIMILAR {
             ((key, Some(message.to_owned())), message.to_owned())
         } else {
-            // Which ones they were matters no longer, only that they are that many.
+            // Only the number of messages matters from now on, not which ones they were.
             similar.messages.pop_first();
             ((key, None), format!("(combined from similar events): {message}"))
         };
         self.spend(component, object, now).then_some(correlated)
     }
 
-    /// Whether a component may record one more event about an object.
+    /// Takes a token. Returns false if the component has none left for this object.
     fn spend(&mut self, component: &'static str, object: String, now: Timestamp) -> bool {
         if self.tokens.len() >= MAX_KEYS {
             self.tokens.clear();
@@ -100,11 +100,11 @@ impl EventCorrelator {
 pub(crate) struct NewEvent<'a> {
     /// The reporting component, such as `deployment-controller`.
     pub(crate) component: &'static str,
-    /// Whether something is wrong.
+    /// Whether the type is `Warning` rather than `Normal`.
     pub(crate) warning: bool,
-    /// One word.
+    /// Reason: one word in CamelCase.
     pub(crate) reason: &'a str,
-    /// A sentence.
+    /// Message: a sentence.
     pub(crate) message: &'a str,
 }
 
@@ -127,11 +127,20 @@ impl ControlLoop {
             resource_version: object.resource_version(),
             field_path: None,
         };
-        let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
+        self.record_event_of(reference, event).await;
+    }
+
+    /// Records an event about the object of any kind that `reference` names.
+    async fn record_event_of(&mut self, reference: ObjectReference, event: NewEvent<'_>) {
+        let namespace = reference.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
         let (now, precise) = (self.time(), self.now());
-        let similar =
-            (event.component, object.uid().unwrap_or_default(), event.warning, event.reason.to_owned());
+        let similar = (
+            event.component,
+            reference.uid.clone().unwrap_or_default(),
+            event.warning,
+            event.reason.to_owned(),
+        );
         let Some((key, message)) = self.events.correlate(similar, event.message, precise) else { return };
         if let Some((name, count)) = self.events.seen.get_mut(&key) {
             *count += 1;
@@ -140,10 +149,10 @@ impl ControlLoop {
                 return;
             }
         }
-        // Names end in the time, which must not repeat even if the clock stands still.
+        // The name ends in the time, made unique even if the clock does not advance.
         let nanoseconds = i64::try_from(precise.as_nanosecond()).unwrap_or(i64::MAX);
         self.events.last = nanoseconds.max(self.events.last.saturating_add(1));
-        let name = format!("{}.{:x}", object.name_any(), self.events.last);
+        let name = format!("{}.{:x}", reference.name.as_deref().unwrap_or_default(), self.events.last);
         let event = Event {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
@@ -162,7 +171,7 @@ impl ControlLoop {
             count: Some(1),
             ..Event::default()
         };
-        // The answer says nothing new, and is not read.
+        // The response has no new information, so it is not parsed.
         let body = serde_json::to_vec(&event).unwrap_or_default();
         let Ok(request) = Request::new(api.resource_url()).create(&PostParams::default(), body) else {
             return;
@@ -199,7 +208,7 @@ mod tests {
         assert_eq!(message, "(combined from similar events): no 10");
         let (next, _) = events.correlate(key("Failed"), "no 11", at(2)).unwrap();
         assert_eq!((tenth.1.as_ref(), &tenth), (None, &next));
-        // What is of another kind, or comes late, is told in full.
+        // An event with another reason, or one that comes late, keeps its message.
         assert_eq!(events.correlate(key("Other"), "no 10", at(2)).unwrap().1, "no 10");
         assert_eq!(events.correlate(key("Failed"), "no 12", at(603)).unwrap().1, "no 12");
     }

@@ -1,7 +1,7 @@
 //! The store's log as the source of the caches.
 //!
-//! The control loop lives in the process of the API server, so that it need not open dozens of watches when a cluster starts, with
-//! code for each kind to decode their events.
+//! The control loop runs in the API server's process. Reading the log spares it dozens of watches when a cluster starts,
+//! and per-kind code to decode their events.
 
 use std::sync::Arc;
 
@@ -9,17 +9,18 @@ use futures::{Stream, StreamExt as _, stream};
 use serde::de::DeserializeOwned;
 use steersman_api::store::{Batch, Entry, Event, Store};
 
-/// What the log has of a resource.
+/// A list of a resource, or a change to it.
 #[derive(Debug)]
 pub(super) enum News {
-    /// All objects. Changes follow from there.
+    /// All objects. Changes from there on follow.
     Listed(Vec<Arc<Entry>>),
     /// One object changed.
     Changed(Arc<Event>),
 }
 
-/// Lists a resource, unless its objects are known up to a revision, and follows it until it is no longer served. It is listed again
-/// when the log does not reach back far enough.
+/// Lists a resource, unless it is known up to a revision, and follows it until it is no longer served.
+///
+/// It is listed again if the log no longer reaches back far enough.
 pub(super) fn list_and_follow(
     store: Store,
     resource: &str,
@@ -45,11 +46,13 @@ pub(super) fn list_and_follow(
     batches.flatten()
 }
 
-/// Reads what the store has encoded. From text, as the client reads its answers: code that reads a kind from anything else is generated
-/// once more for each type in it.
+/// Decodes an object from the store.
+///
+/// It is parsed from a `str`, as the client's responses are: any other source would instantiate the deserializer of each
+/// type again.
 pub(super) fn decode<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
     let decoded = serde_json::from_str(std::str::from_utf8(json).ok()?);
-    decoded.map_err(|error| tracing::debug!(%error, "an object of the store can't be read")).ok()
+    decoded.map_err(|error| tracing::debug!(%error, "cannot decode a stored object")).ok()
 }
 
 #[cfg(test)]

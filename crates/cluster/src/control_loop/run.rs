@@ -1,4 +1,4 @@
-//! The control loop at work: changes and timers bring items, which the controllers reconcile one after the other.
+//! Runs the control loop: changes and timers enqueue items, which the controllers reconcile one after the other.
 
 use std::{
     any::Any,
@@ -21,14 +21,14 @@ use crate::workloads;
 /// Delay before the control loop restarts after a panic.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// How a reconcile ended.
+/// The outcome of a reconcile.
 enum Outcome {
     Done(kube::Result<()>),
     Late(LateRequest),
     Panicked(Box<dyn Any + Send>),
 }
 
-/// Runs control loops until it is dropped. One that panics is replaced by one that lists anew.
+/// Runs control loops until it is dropped. A panicked loop is replaced by one that lists everything again.
 pub(crate) async fn run(mut config: LoopConfig, server: Server, handle: LoopHandle) {
     loop {
         let mut control = ControlLoop::new(&config, server.clone(), Arc::clone(&handle.panics));
@@ -40,19 +40,19 @@ pub(crate) async fn run(mut config: LoopConfig, server: Server, handle: LoopHand
             return;
         };
         handle.panics.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(panic = panic_message(&*panic), "the control loop panicked and begins anew");
+        tracing::error!(panic = panic_message(&*panic), "the control loop panicked: restarting it");
         tokio::time::sleep(RESTART).await;
     }
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
 
 impl ControlLoop {
-    /// Begins from nothing.
+    /// Starts without any state.
     fn begin(&mut self) {
         self.watch_kinds(None);
         self.push(Controller::Discovery, "", "");
@@ -78,7 +78,7 @@ impl ControlLoop {
                 calm = false;
                 continue;
             }
-            // A stream may pretend to have nothing when this task has had its share of the thread: ask twice.
+            // A stream may report pending when this task has used up tokio's budget: poll again after a yield.
             if !calm {
                 calm = true;
                 tokio::task::yield_now().await;
@@ -88,7 +88,7 @@ impl ControlLoop {
             if self.unsynced == 0 && self.late.is_empty() {
                 handle.settled.send_replace(revision);
                 for saver in handle.take_savers() {
-                    // It may have stopped waiting.
+                    // The receiver may have been dropped.
                     let _ = saver.send(self.save(revision));
                 }
             }
@@ -103,8 +103,9 @@ impl ControlLoop {
         }
     }
 
-    /// The next item, once every watch has synced: a controller that believed that
-    /// there are no pods would make them again.
+    /// Returns the next item, once every watch has synced.
+    ///
+    /// Before that, a controller would see no pods and create them again.
     fn next_item(&mut self) -> Option<WorkItem> {
         if self.unsynced == 0 {
             return self.queue.pop();
@@ -141,11 +142,11 @@ impl ControlLoop {
                 }
             }
             Outcome::Done(Err(error)) => {
-                tracing::debug!(?item, %error, "will be tried again");
+                tracing::debug!(?item, %error, "reconcile failed: retrying");
                 self.queue.retry(item);
             }
             Outcome::Late(late) => {
-                tracing::debug!(?item, "a request takes long: the others go on");
+                tracing::debug!(?item, "slow request: holding back its object");
                 self.queue.hold(item.clone());
                 let answer = AssertUnwindSafe(late.answer()).catch_unwind();
                 self.late.push(Box::pin(async move { (item, answer.await) }));
@@ -154,7 +155,7 @@ impl ControlLoop {
         }
     }
 
-    /// Goes on with an object whose request was late.
+    /// Continues with an object after its late request.
     fn resume(&mut self, (item, answer): LateOutcome) {
         match answer {
             Ok(answer) => {
@@ -174,16 +175,13 @@ impl ControlLoop {
     fn apply(&mut self, change: Change) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| change(self))) {
             self.panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(
-                panic = panic_message(&*panic),
-                "a controller panicked over a change that it saw"
-            );
+            tracing::error!(panic = panic_message(&*panic), "panic while applying a watch event");
         }
     }
 
     fn panicked(&mut self, item: WorkItem, panic: &(dyn Any + Send)) {
         self.panics.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(?item, panic = panic_message(panic), "a controller panicked and is tried again");
+        tracing::error!(?item, panic = panic_message(panic), "a controller panicked: retrying");
         self.queue.retry(item);
     }
 }

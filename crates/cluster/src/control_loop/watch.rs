@@ -19,21 +19,21 @@ use super::{
     log::{News, decode, list_and_follow},
 };
 
-/// A watch event as a change of the control loop.
+/// A watch event, as a change to apply to the control loop.
 pub(super) type Change = Box<dyn FnOnce(&mut ControlLoop) + Send>;
-/// One watch.
+/// The changes of one watch.
 pub(super) type Changes = BoxStream<'static, Change>;
-/// Of kinds without a cache no more is read.
+/// The metadata of an object, all that is decoded of kinds without a cache.
 type Metadata = PartialObjectMeta<DynamicObject>;
 type MetadataResult = watcher::Result<Event<Metadata>>;
 
-/// Names the service account whose token a Secret is to hold.
+/// Annotation of a token Secret: the name of its service account.
 pub(crate) const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
-/// The root certificate of a namespace, which is restored when it is deleted or changed.
+/// ConfigMap with the root certificate, in every namespace. It is restored when deleted or changed.
 pub(crate) const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
 
 impl ControlLoop {
-    /// Watches a kind that has a cache, which may be right up to a revision already.
+    /// Watches a kind that has a cache. With `known`, the cache is current up to that revision.
     pub(super) fn watch<K: Kind>(&mut self, known: Option<u64>) {
         self.watched_name(&super::qualified(&K::group(&()), &K::plural(&())));
         let catalog = self.server.catalog();
@@ -68,7 +68,7 @@ impl ControlLoop {
         }
     }
 
-    /// Takes a change, of which no more is read than is news: most are of the controllers' own writes.
+    /// Applies a log event. The object is decoded only if it is new: most events are the controllers' own writes.
     fn handle_event<K: Kind>(&mut self, event: &LogEvent) {
         let entry = &event.entry;
         let name = (entry.namespace().to_owned(), entry.name().to_owned());
@@ -81,9 +81,10 @@ impl ControlLoop {
         }
     }
 
-    /// Watches the metadata of a kind that has no cache, which may be known up to a revision already.
+    /// Watches the metadata of a kind without a cache. With `known`, the graph is current up to that revision.
     pub(super) fn watch_metadata(&mut self, resource: &ResourceInfo, known: Option<u64>) {
-        // Another API server may serve it, or this one no longer does, which the answer to a request says.
+        // The resource may be served by another API server, or not be served any more: the response to a request tells
+        // which.
         let remote = listing(Api::all_with(self.watch_client.clone(), &resource.api));
         let ApiResource { group, version, plural, .. } = &resource.api;
         let catalog = self.server.catalog();
@@ -95,7 +96,7 @@ impl ControlLoop {
         self.push_metadata(resource, known.is_some(), local.chain(remote));
     }
 
-    /// Takes the metadata of a kind from a watch, which may be synced already.
+    /// Adds a watch of a kind's metadata, which may have synced already.
     fn push_metadata<S>(&mut self, resource: &ResourceInfo, is_synced: bool, watch: S)
     where
         S: Stream<Item = MetadataResult> + Send + 'static,
@@ -107,7 +108,7 @@ impl ControlLoop {
                 return future::ready(None);
             }
             *withdrawn = is_withdrawn(&event);
-            // A kind that can't be listed must not hold up the others.
+            // A kind that can't be listed must not block the others.
             let first = !*synced && matches!(event, Ok(Event::InitDone) | Err(_));
             *synced |= first;
             let (name, withdrawn) = (Arc::clone(&name), *withdrawn);
@@ -123,12 +124,12 @@ impl ControlLoop {
         self.changes.push(changes.boxed());
     }
 
-    /// A resource is gone with all its objects.
+    /// Removes a resource that is no longer served, with all its objects.
     fn unwatch(&mut self, resource: &str) {
         self.watched.remove(resource);
         let dirty = self.graph.remove_resource(resource);
         self.enqueue_garbage(dirty);
-        // It may be back under the same name already.
+        // The resource may already be served again under the same name.
         self.push(Controller::Discovery, "", "");
     }
 
@@ -147,11 +148,11 @@ impl ControlLoop {
                 self.enqueue_quotas(object.metadata.namespace.as_deref());
                 self.metadata_changed(resource, &object);
             }
-            Err(error) => tracing::debug!(%error, "a watch starts over"),
+            Err(error) => tracing::debug!(%error, "watch failed: restarting it"),
         }
     }
 
-    /// Changes that mean something beyond ownership.
+    /// Enqueues what a change concerns beyond ownership.
     fn metadata_changed(&mut self, resource: &str, object: &PartialObjectMeta<DynamicObject>) {
         match resource {
             "customresourcedefinitions.apiextensions.k8s.io" | "apiservices.apiregistration.k8s.io" => {
@@ -179,7 +180,7 @@ impl ControlLoop {
         }
     }
 
-    /// Finds out what is served, and watches what is new.
+    /// Discovers the served resources, and watches the new ones.
     pub(crate) async fn discover(&mut self) -> kube::Result<()> {
         self.resources = served_resources(&self.client).await?;
         let new: Vec<Arc<ResourceInfo>> = self
@@ -195,20 +196,20 @@ impl ControlLoop {
     }
 }
 
-/// Reads an object without the records of its fields, which no controller asks for.
+/// Decodes an object without managedFields, which no controller reads.
 fn read<K: Kind>(entry: &Entry) -> Option<K> {
     let mut object: K = decode(entry.outline())?;
     object.meta_mut().resource_version = Some(entry.revision().to_string());
     Some(object)
 }
 
-/// The metadata of all objects, and what happens to them.
+/// Lists and watches metadata.
 fn listing(api: Api<Metadata>) -> impl Stream<Item = MetadataResult> + Send {
     let config = Config { initial_list: InitialList::Streaming, ..Config::default() };
     watcher::watcher(api, config).default_backoff()
 }
 
-/// What a watch of metadata would tell of this.
+/// Returns the events that a watch of metadata would yield.
 fn metadata_events(news: &News) -> Vec<Event<Metadata>> {
     let decode = |entry: &Entry| decode::<Metadata>(entry.outline());
     match news {
@@ -223,7 +224,7 @@ fn metadata_events(news: &News) -> Vec<Event<Metadata>> {
     }
 }
 
-/// The resource is no longer served.
+/// Whether an event shows that the resource is no longer served.
 fn is_withdrawn(event: &MetadataResult) -> bool {
     match event {
         Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => {
@@ -240,7 +241,7 @@ async fn served_resources(
     let mut resources = std::collections::BTreeMap::new();
     for group in discovery.groups_alphabetical() {
         for (api, capabilities) in group.resources_by_stability() {
-            // Events neither own nor are owned, and there are many.
+            // Events have no owners and own nothing, and there are many of them.
             let collectable = api.plural != "events"
                 && [verbs::LIST, verbs::WATCH, verbs::DELETE]
                     .iter()

@@ -1,4 +1,4 @@
-//! The usage of simulated containers: from their requests, or as annotations say.
+//! The usage of simulated containers, derived from their requests or from annotations.
 
 use serde_json::Value;
 use steersman_api::status::quote;
@@ -6,11 +6,11 @@ use steersman_formats::quantity::Quantity;
 
 use crate::annotations::{CPU_USAGE, MEMORY_USAGE};
 
-/// Billionths in one.
+/// Nano-units per unit.
 const NANO: i128 = 1_000_000_000;
-/// Usage of a container without a request for processors: 1m.
+/// Usage of a container without a CPU request: 1m.
 const SMALL_CPU: i128 = NANO / 1000;
-/// Usage of a container without a request for memory: 8Mi.
+/// Usage of a container without a memory request: 8Mi.
 const SMALL_MEMORY: i128 = (8 << 20) * NANO;
 
 /// Usage in billionths of a core and of a byte.
@@ -31,7 +31,7 @@ impl Usage {
 pub(super) struct PodUsage<'a> {
     /// Names of the containers, with the usage of each.
     pub(super) containers: Vec<(&'a str, Usage)>,
-    /// Annotations that were ignored, and why.
+    /// Ignored annotations, with the reason for each.
     pub(super) ignored: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl PodUsage<'_> {
     }
 }
 
-/// A resource whose usage is measured.
+/// A resource with measured usage.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     /// Its name in requests.
@@ -57,10 +57,10 @@ const CPU: Measured = Measured { name: "cpu", annotation: CPU_USAGE, small: SMAL
 const MEMORY: Measured =
     Measured { name: "memory", annotation: MEMORY_USAGE, small: SMALL_MEMORY, unit: NANO };
 
-/// Usage as an annotation gives it.
+/// Usage as specified by an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Given {
-    /// Billionths, of the whole pod.
+    /// Billionths, for the whole pod.
     Amount(i128),
     /// Billionths of a percent of the requests.
     Percentage(i128),
@@ -77,7 +77,7 @@ impl Given {
     }
 }
 
-/// Measures the running containers of a pod. Its own annotations count, or else those of its controller.
+/// Measures the running containers of a pod. The pod's own annotations take precedence over its controller's.
 pub(super) fn measure<'a>(pod: &'a Value, controller: Option<&Value>) -> PodUsage<'a> {
     let running = running_containers(pod);
     let mut usage = PodUsage::default();
@@ -96,7 +96,7 @@ pub(super) fn measure<'a>(pod: &'a Value, controller: Option<&Value>) -> PodUsag
     usage
 }
 
-/// The containers of a pod that run, sidecars last.
+/// Returns the running containers of a pod, sidecars last.
 fn running_containers(pod: &Value) -> Vec<&Value> {
     let runs = |statuses: &str, container: &Value| {
         let mut statuses = pod["status"][statuses].as_array().into_iter().flatten();
@@ -110,7 +110,7 @@ fn running_containers(pod: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// The request in `resources`, in billionths.
+/// Returns the request for a resource, in billionths.
 fn request(resources: &Value, name: &str) -> Option<i128> {
     match &resources["requests"][name] {
         Value::String(text) => Quantity::parse(text).map(Quantity::nanos),
@@ -119,7 +119,7 @@ fn request(resources: &Value, name: &str) -> Option<i128> {
     }
 }
 
-/// What each of the running containers uses of a resource.
+/// Returns the usage of each running container.
 fn amounts(
     measured: Measured,
     pod: &Value,
@@ -130,7 +130,7 @@ fn amounts(
     let requests: Vec<Option<i128>> =
         running.iter().map(|container| request(&container["resources"], measured.name)).collect();
     let own = requests.iter().flatten().copied().reduce(i128::saturating_add);
-    // Requests of the whole pod come before those of its containers.
+    // Pod-level requests take precedence over those of the containers.
     let total = request(&pod["spec"]["resources"], measured.name).or(own);
     let whole = |amount: i128| amount - amount % measured.unit;
     let text = |object: &'_ Value| {
@@ -144,7 +144,7 @@ fn amounts(
                 return spread(whole(amount), &requests, measured.unit);
             }
             (Some(Given::Percentage(_)), None) => ignored.push(format!(
-                "{}: {} of no requests: the containers have none for {}",
+                "{}: {} is relative to requests: the containers have none for {}",
                 measured.annotation,
                 shown(&text),
                 measured.name
@@ -162,18 +162,18 @@ fn amounts(
     }
 }
 
-/// The value of an annotation for messages. Anyone who may write pods writes it: it is cut, and quoted.
+/// Quotes the value of an annotation for messages. It is truncated, since anyone who may write pods controls it.
 fn shown(text: &str) -> String {
     const MOST: usize = 40;
     quote(&text.chars().take(MOST).collect::<String>())
 }
 
-/// Spreads an amount in proportion to requests, or evenly if there are none. What is left over goes to the first.
+/// Divides an amount in proportion to requests, or evenly without any. The first container gets the remainder.
 fn spread(amount: i128, requests: &[Option<i128>], unit: i128) -> Vec<i128> {
     let has_requests = requests.iter().flatten().any(|request| *request > 0);
     let mut weights: Vec<i128> =
         requests.iter().map(|r| if has_requests { r.unwrap_or(0).max(0) } else { 1 }).collect();
-    // Small enough for the product with any amount.
+    // Keeps the product with any amount within range.
     while weights.iter().any(|weight| *weight > i128::from(u32::MAX)) {
         weights.iter_mut().for_each(|weight| *weight /= 2);
     }

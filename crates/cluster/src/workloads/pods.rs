@@ -1,4 +1,4 @@
-//! What several controllers ask of pods.
+//! Helpers on pods, shared by several controllers.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use serde::Serialize;
 pub(super) use super::phase::{is_active, is_deleting, is_terminal, phase};
 use crate::control_loop::{ControlLoop, Kind, NewEvent, controller_uid};
 
-/// When the pod became ready, if it is.
+/// Returns when the pod became ready, if it is ready.
 pub(super) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_deref()?;
     let ready = conditions.iter().find(|c| c.type_ == "Ready" && c.status == "True")?;
@@ -28,7 +28,7 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
     ready_since(pod).is_some()
 }
 
-/// How long until a ready pod has been ready for `seconds`: zero if it has, nothing if it is not ready.
+/// Returns how long until a pod has been ready for `seconds`. `None` if it is not ready.
 pub(super) fn until_available(pod: &Pod, seconds: i32, now: Timestamp) -> Option<Duration> {
     let since = ready_since(pod)?;
     if seconds <= 0 {
@@ -43,14 +43,14 @@ pub(super) fn is_available(pod: &Pod, seconds: i32, now: Timestamp) -> bool {
     until_available(pod, seconds, now).is_some_and(|d| d.is_zero())
 }
 
-/// Whether labels are those that a selector asks for. One that can't be read, or asks for nothing, matches nothing.
+/// Whether labels match a selector. An invalid or empty selector matches nothing.
 pub(super) fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let empty = selector.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
         && selector.match_expressions.as_ref().is_none_or(Vec::is_empty);
     !empty && Selector::try_from(selector.clone()).is_ok_and(|s| s.matches(labels))
 }
 
-/// The reference by which a controller owns what it makes.
+/// Returns the controller owner reference to `owner`.
 pub(super) fn reference<K: Kind>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -62,8 +62,9 @@ pub(super) fn reference<K: Kind>(owner: &K) -> OwnerReference {
     }
 }
 
-/// The objects that belong to `owner`: those it controls, after letting go of what its selector no longer matches and
-/// adopting matching objects without a controller.
+/// Returns the objects controlled by `owner`, after releasing and adopting.
+///
+/// Objects that the selector no longer matches are released, and matching objects without a controller are adopted.
 pub(super) async fn claim<O: Kind, K: Kind>(
     control: &mut ControlLoop,
     owner: &O,
@@ -104,16 +105,14 @@ pub(super) async fn claim<O: Kind, K: Kind>(
     Ok(mine)
 }
 
-/// Says of an owner that it makes no more pods for now, unless others had to have their turn first.
+/// Records an event on an owner that creates no more pods because too many are unscheduled.
 pub(super) async fn record_held_back<K: Kind>(
     control: &mut ControlLoop,
     owner: &K,
     component: &'static str,
 ) -> kube::Result<()> {
     if let Some(waiting) = control.held_back() {
-        let message = format!(
-            "No more pods are created for now: {waiting} of the namespace wait for a node that has room for them"
-        );
+        let message = format!("Not creating more pods: {waiting} pods of the namespace are unscheduled");
         control
             .record_event(
                 owner,
@@ -124,7 +123,7 @@ pub(super) async fn record_held_back<K: Kind>(
     Ok(())
 }
 
-/// Deletes a pod that is in the way, after marking it so that its owner knows why it ended.
+/// Deletes a pod after adding the condition `DisruptionTarget`, which tells its owner why it ended.
 pub(super) async fn disrupt(
     control: &mut ControlLoop,
     pod: &Pod,
@@ -148,7 +147,7 @@ pub(super) async fn disrupt(
     control.delete(&marked, None).await
 }
 
-/// A pod made from a template.
+/// Returns a pod made from a template.
 pub(super) fn from_template<K: Kind>(owner: &K, template: &PodTemplateSpec, metadata: ObjectMeta) -> Pod {
     let given = template.metadata.clone().unwrap_or_default();
     Pod {
@@ -165,12 +164,12 @@ pub(super) fn from_template<K: Kind>(owner: &K, template: &PodTemplateSpec, meta
     }
 }
 
-/// `generateName` of an owner's pods.
+/// Returns metadata with the `generateName` of an owner's pods.
 pub(super) fn generated(owner: &str) -> ObjectMeta {
     ObjectMeta { generate_name: Some(format!("{owner}-")), ..ObjectMeta::default() }
 }
 
-/// Pods in the order in which they are given up: those that matter least first.
+/// Sorts pods by the order of deletion on scale-down.
 pub(super) fn sort_for_deletion(pods: &mut [Arc<Pod>]) {
     pods.sort_by_key(|pod| {
         let assigned = pod.spec.as_ref().is_some_and(|s| s.node_name.is_some());
@@ -189,7 +188,7 @@ pub(super) fn sort_for_deletion(pods: &mut [Arc<Pod>]) {
     });
 }
 
-/// A short hash of an object, in letters that make no words.
+/// Returns a short hash of an object, without vowels, so that it spells no words.
 pub(super) fn hash(value: &impl Serialize, collisions: i32) -> String {
     // FNV-1a: stable over versions and platforms, which the standard library's hasher is not.
     let mut hash: u32 = 0x811c_9dc5;

@@ -1,4 +1,4 @@
-//! The templates that a stateful set or a daemon set has had, kept as objects.
+//! ControllerRevisions: the template history of StatefulSets and DaemonSets.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,23 +7,24 @@ use k8s_openapi::{
     apimachinery::pkg::runtime::RawExtension,
 };
 use kube::{ResourceExt as _, api::ObjectMeta};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::pods;
 use crate::control_loop::{ControlLoop, Kind, is_already_exists};
 
-/// The label by which pods tell their revision.
+/// Pod label with the hash of the revision.
 pub(super) const LABEL: &str = "controller-revision-hash";
 
-/// A revision that is kept.
+/// A stored revision.
 pub(super) struct Revision {
     pub(super) name: String,
     /// Its hash, from the label.
     pub(super) hash: String,
 }
 
-/// Keeps a template as the newest revision of `owner`. `label` holds the hash of the revision. A revision of
-/// another name with the same template is reused: another controller manager wrote it.
+/// Stores a template as the newest revision of `owner`. `label` holds the revision's hash.
+///
+/// A revision with the same template and another name is reused: another controller manager wrote it.
 pub(super) async fn sync_revision<K: Kind>(
     control: &mut ControlLoop,
     owner: &K,
@@ -39,14 +40,17 @@ pub(super) async fn sync_revision<K: Kind>(
     if newest.is_some_and(|newest| newest.name_any() == name) {
         return Ok(Revision { name, hash });
     }
-    let mut patch = json!(template);
+    // By way of text: pods are serialized to it already, and compiling another serializer of them takes seconds.
+    let mut patch: Value =
+        serde_json::from_slice(&serde_json::to_vec(template).map_err(kube::Error::SerdeError)?)
+            .map_err(kube::Error::SerdeError)?;
     patch["$patch"] = "replace".into();
     let data = Some(RawExtension(json!({"spec": {"template": patch}})));
     let (same, others): (Vec<_>, Vec<_>) = own.iter().partition(|r| r.data == data);
     let next = others.iter().map(|r| r.revision).max().unwrap_or_default().saturating_add(1);
     if let Some(found) = same.into_iter().max_by_key(|r| r.revision) {
         if found.revision < next {
-            // An old template is back: it is the newest again.
+            // Rollback to an old template: its revision becomes the newest again.
             let mut again = ControllerRevision::clone(found);
             again.revision = next;
             control.update(&again).await?;
@@ -73,7 +77,7 @@ pub(super) async fn sync_revision<K: Kind>(
     }
 }
 
-/// Deletes the oldest revisions that are not in use, down to `limit`.
+/// Deletes the oldest unused revisions, down to `limit`.
 pub(super) async fn truncate_history<K: Kind>(
     control: &mut ControlLoop,
     owner: &K,

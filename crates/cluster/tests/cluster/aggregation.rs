@@ -1,4 +1,4 @@
-//! APIs that another server has: requests passed on, conditions, discovery and OpenAPI.
+//! APIs of extension API servers: proxied requests, conditions, discovery and OpenAPI.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -42,7 +42,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Another API server, of `example.org/v1`, which takes users from front proxies alone.
+/// An extension API server of `example.org/v1`, which authenticates users only by front proxy headers.
 struct OtherServer {
     address: SocketAddr,
     certificate: String,
@@ -56,7 +56,7 @@ impl Drop for OtherServer {
 }
 
 impl OtherServer {
-    /// Starts it as the real ones start: who is a front proxy is read from the cluster.
+    /// Starts the server as real ones start: the front proxies' CA is read from the cluster.
     async fn start(client: &Client, watchers: mpsc::UnboundedSender<mpsc::UnboundedSender<String>>) -> Self {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
         let authentication = maps.get("extension-apiserver-authentication").await.unwrap().data.unwrap();
@@ -142,7 +142,7 @@ async fn respond(
             whole(StatusCode::CREATED, &serde_json::from_slice(&body).unwrap())
         }
         ("GET", path) if path.ends_with("/things/a") => answer(echo(request.headers())),
-        // Whatever comes is sent back.
+        // Echoes the bytes of an upgraded connection.
         ("GET", path) if path.ends_with("/things/a/connect") => {
             let (near, far) = tokio::io::duplex(64);
             tokio::spawn(async move {
@@ -193,7 +193,7 @@ fn api_service(bundle: Option<&str>) -> APIService {
     object(service)
 }
 
-/// Status, reason and message of the condition, once it has this reason.
+/// Waits until the condition `Available` has a reason, and returns its status and message.
 async fn condition(cluster: &Cluster, wanted: &str) -> (String, String) {
     let services: Api<APIService> = Api::all(cluster.client());
     let available = |service: &APIService| {
@@ -208,7 +208,7 @@ async fn condition(cluster: &Cluster, wanted: &str) -> (String, String) {
     (condition.status, condition.message.unwrap())
 }
 
-/// Code and text of an answer.
+/// Status code and body of a response.
 async fn ask(cluster: &Cluster, user: User, path: &str) -> (u16, String) {
     let mut request = Request::get(path).body(String::new()).unwrap();
     request.extensions_mut().insert(user);
@@ -235,7 +235,7 @@ async fn requests_are_passed_on_with_the_name_of_their_user() {
     services.create(&PostParams::default(), &api_service(Some(&other.certificate))).await.unwrap();
     assert_eq!(condition(&cluster, "Passed").await, ("True".to_owned(), "all checks passed".to_owned()));
 
-    // Rights are the cluster's.
+    // The cluster authorises requests.
     let mut jane = User::named("jane", ["developers"]);
     let (code, refusal) = ask(&cluster, jane.clone(), THING).await;
     assert_eq!(code, 403);
@@ -254,7 +254,8 @@ async fn requests_are_passed_on_with_the_name_of_their_user() {
     }));
     bindings.create(&PostParams::default(), &binding).await.unwrap();
     jane.extra.insert("example.com/scope".into(), vec!["all".into()]);
-    let mut request = Request::get(format!("{THING}?pretty=maybe")).body(String::new()).unwrap();
+    // A query that the cluster's own resources reject: the server validates it.
+    let mut request = Request::get(format!("{THING}?limit=many&pretty=maybe")).body(String::new()).unwrap();
     for (name, value) in
         [("x-remote-group", "system:masters"), ("authorization", "Bearer x"), ("te", "trailers")]
     {
@@ -278,7 +279,7 @@ async fn requests_are_passed_on_with_the_name_of_their_user() {
     let request = Request::post(THING.trim_end_matches("/a")).body(serde_json::to_vec(&thing).unwrap());
     assert_eq!(cluster.client_as(jane).request::<Value>(request.unwrap()).await.unwrap(), thing);
 
-    // It is told of as everything else is.
+    // It is part of discovery and OpenAPI like any other API.
     let groups = json_at(&cluster, "/apis").await;
     let names: Vec<&str> =
         groups["groups"].as_array().unwrap().iter().map(|g| g["name"].as_str().unwrap()).collect();
@@ -302,7 +303,7 @@ async fn requests_are_passed_on_with_the_name_of_their_user() {
     );
     assert_eq!(json_at(&cluster, "/openapi/v3/apis/example.org/v1?hash=1").await["info"], "other");
 
-    // What one server said is not said by another.
+    // OpenAPI definitions of the former server are dropped.
     let elsewhere = json!({"spec": {"service": {"namespace": "default", "name": "elsewhere"}}});
     services.patch("v1.example.org", &PatchParams::default(), &Patch::Merge(elsewhere)).await.unwrap();
     let document = json_at(&cluster, "/openapi/v2").await;
@@ -331,7 +332,7 @@ async fn an_api_whose_server_does_not_answer_is_unavailable() {
         condition(&cluster, "EndpointsNotFound").await.1,
         r#"cannot find endpointslices for service/other in "default""#
     );
-    // The address of a port that was free a moment ago.
+    // The address of a port that was just closed.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let annotate = |address: SocketAddr| {
         Patch::Merge(
@@ -349,7 +350,7 @@ async fn an_api_whose_server_does_not_answer_is_unavailable() {
     condition(&cluster, "Passed").await;
     assert_eq!(ask(&cluster, User::admin(), THING).await.0, 200);
 
-    // A certificate that the bundle does not lead to.
+    // A certificate that is not signed by the bundle.
     let stranger = rcgen::KeyPair::generate().unwrap();
     let stranger = rcgen::CertificateParams::new(["x".to_owned()]).unwrap().self_signed(&stranger).unwrap();
     let mut changed = services.get("v1.example.org").await.unwrap();
@@ -384,7 +385,7 @@ async fn watches_and_other_protocols_are_passed_through() {
         other_end.unbounded_send(line.to_owned()).unwrap();
         assert_eq!(events.next().await.unwrap().unwrap(), line);
     }
-    // A client that goes away takes the other server's stream along.
+    // When the client disconnects, the stream to the extension server is closed.
     drop(events);
     while !other_end.is_closed() {
         let _ = other_end.unbounded_send("{}\n".to_owned());
@@ -448,7 +449,7 @@ async fn what_the_server_has_itself_has_api_services_too() {
         (&custom["spec"]["groupPriorityMinimum"], &custom["spec"]["versionPriority"]),
         (&json!(1000), &json!(100))
     );
-    // The server keeps it.
+    // The API server recreates the APIService while its definition exists.
     services.delete("v1.example.com", &DeleteParams::default()).await.unwrap();
     services.get("v1.example.com").await.unwrap();
     definitions.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! A full disk, and objects that ask for more than there is: what others have is not harmed.
+//! A full disk, and objects that request too much: others must not be affected.
 
 use std::{
     collections::HashSet,
@@ -33,7 +33,7 @@ fn map(name: &str, size: usize) -> ConfigMap {
     }
 }
 
-/// Lets files of this process grow no further than to a size; without one, as far as the disk does.
+/// Limits the size of files that this process writes. `None`: only by the disk.
 fn limit(size: Option<u64>) {
     let size = size.map_or("unlimited".to_owned(), |size| size.to_string());
     let pid = std::process::id().to_string();
@@ -64,7 +64,7 @@ async fn names(maps: &Api<ConfigMap>) -> Vec<String> {
     list.items.into_iter().filter_map(|m| m.metadata.name).collect()
 }
 
-/// Not a test of its own: what the process does whose files may not grow.
+/// Not a test of its own: the process with limited file sizes.
 #[test]
 fn full_disk() {
     let (Ok(directory), Ok(rounds)) = (std::env::var(DIRECTORY), std::env::var(ROUNDS)) else { return };
@@ -76,7 +76,7 @@ async fn fill_again_and_again(directory: &Path, rounds: usize) {
     let start = || Cluster::builder().workloads(false).data_directory(directory).start();
     let mut expected = Vec::new();
     for round in 0..rounds {
-        // Each time after a restart, and every second time after a recovery without one.
+        // The first half follows a restart, the second a recovery without one.
         let cluster = start().await.unwrap();
         for half in 0..2 {
             fill(&cluster, directory, &format!("round-{round}-{half}"), &mut expected).await;
@@ -92,7 +92,7 @@ async fn fill(cluster: &Cluster, directory: &Path, prefix: &str, expected: &mut 
     assert_eq!(names(&maps).await, *expected);
     let list = maps.list(&ListParams::default()).await.unwrap();
     let revision = list.metadata.resource_version.unwrap();
-    // Read as it comes: a file may have room for more events than the server keeps for a watcher that falls behind.
+    // Read continuously: a file may have space for more events than the server buffers for a slow watcher.
     let events = maps.watch(&WatchParams::default(), &revision).await.unwrap();
     let (report, mut seen) = tokio::sync::mpsc::unbounded_channel();
     let watcher = tokio::spawn(events.for_each(move |event| {
@@ -101,7 +101,7 @@ async fn fill(cluster: &Cluster, directory: &Path, prefix: &str, expected: &mut 
             WatchEvent::Deleted(map) => format!("-{}", map.metadata.name.unwrap()),
             other => panic!("{other:?}"),
         };
-        // Whoever listened has heard enough.
+        // The receiver may be gone already.
         let _ = report.send(line);
         std::future::ready(())
     }));
@@ -119,7 +119,7 @@ async fn fill(cluster: &Cluster, directory: &Path, prefix: &str, expected: &mut 
         }
     };
     assert!(why.contains("cluster.redb"), "{why}");
-    // What was refused did not happen, whatever it was, and reads go on.
+    // Refused writes of any kind have no effect, and reads still work.
     assert!(maps.get_opt(&refused).await.unwrap().is_none());
     let before = maps.get(&kept).await.unwrap();
     refusal(maps.delete(&kept, &DeleteParams::default()).await.unwrap_err());
@@ -130,7 +130,7 @@ async fn fill(cluster: &Cluster, directory: &Path, prefix: &str, expected: &mut 
     assert!(!ready && text.contains("read-only") && text.contains("cluster.redb"), "{text}");
     assert_eq!(get(&client, "/livez").await, (true, "ok".to_owned()));
 
-    // Room helps without a restart.
+    // Once there is space, the cluster recovers without a restart.
     limit(None);
     while !get(&client, "/readyz").await.0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -143,7 +143,7 @@ async fn fill(cluster: &Cluster, directory: &Path, prefix: &str, expected: &mut 
     expected.sort();
     assert_eq!(names(&maps).await, *expected);
 
-    // A watcher saw what happened, and nothing else.
+    // The watcher observed exactly the writes that succeeded.
     let added = std::iter::once(&kept).chain(&stored).chain([&refused]);
     let mut wanted: Vec<String> = added.map(|name| format!("+{name}")).collect();
     wanted.extend(stored.iter().map(|name| format!("-{name}")));
@@ -153,7 +153,7 @@ async fn fill(cluster: &Cluster, directory: &Path, prefix: &str, expected: &mut 
     watcher.abort();
 }
 
-/// Runs [`full_disk`] in a process that is told of files that can't grow by an error instead of a signal.
+/// Runs [`full_disk`] in a process that gets an error instead of a signal when a file can't grow.
 fn survive_full_disks(rounds: usize) {
     let directory = tempfile::tempdir().unwrap();
     let done = Command::new("sh")
@@ -181,14 +181,14 @@ fn twenty_full_disks_undo_what_they_refuse() {
     survive_full_disks(20);
 }
 
-/// Two to the thirty-first, less one.
+/// 2^31 - 1.
 const MOST: i32 = i32::MAX;
-/// Pods of a set that takes more than two turns to be made or ended.
+/// Replicas of a set that takes more than two reconciles to create or delete.
 const LARGE: usize = 1_200;
-/// Pods that a node takes in these tests.
+/// Pod capacity of a node in these tests.
 const CAPACITY: usize = 110;
 
-/// Lets each node take [`CAPACITY`] pods, as a kubelet does unless it is told otherwise.
+/// Limits each node to [`CAPACITY`] pods, the default of a real kubelet.
 async fn limit_nodes(cluster: &Cluster) {
     cluster.settled().await;
     let api: Api<Node> = Api::all(cluster.client());
@@ -215,7 +215,7 @@ async fn make_namespace(client: &Client, name: &str) {
     api.create(&PostParams::default(), &namespace).await.unwrap();
 }
 
-/// An object that keeps pods, labelled by its name.
+/// An object that creates pods, with its name as a label.
 fn keeper(name: &str, spec: Value) -> Value {
     let mut spec = spec;
     spec["selector"] = json!({"matchLabels": {"app": name}});
@@ -226,7 +226,7 @@ fn keeper(name: &str, spec: Value) -> Value {
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
-/// A job whose pods never end.
+/// A Job with pods that never finish.
 fn job(name: &str, spec: Value) -> Value {
     let mut spec = spec;
     spec["template"] = json!({
@@ -264,16 +264,16 @@ async fn billions_of_pods_end_where_nodes_are_full() {
     assert_eq!(cluster.controller_panics(), 0);
     let events: Api<Event> = Api::default_namespaced(client.clone());
     let told = events.list(&ListParams::default()).await.unwrap();
-    let says = |e: &Event| e.message.as_deref().is_some_and(|m| m.starts_with("No more pods are created"));
+    let says = |e: &Event| e.message.as_deref().is_some_and(|m| m.starts_with("Not creating more pods"));
     assert!(told.iter().any(says));
 
-    // Another namespace gets what it asks for.
+    // Another namespace is not affected.
     make_namespace(&client, "calm").await;
     create::<ReplicaSet>(&client, "calm", keeper("web", json!({"replicas": 2}))).await;
     cluster.settled().await;
     assert_eq!(pods(&client, "calm").await.len(), 2);
 
-    // A change of mind takes effect, in several turns.
+    // Deletion and scaling down still work, in several reconciles.
     let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());
     for name in ["recreate", "rolling"] {
         let api: Api<Deployment> = Api::default_namespaced(client.clone());
@@ -321,7 +321,7 @@ async fn objects_take_turns() {
     }
     cluster.settled().await;
     assert!(pods(&client, "default").await.is_empty());
-    // Two turns may be over before the change of the small one is seen.
+    // Two reconciles of the large set may be over before the change of the small one is observed.
     let mut ended = HashSet::new();
     loop {
         match events.next().await.unwrap().unwrap() {
@@ -339,7 +339,7 @@ async fn objects_take_turns() {
     assert!(ended.len() < LARGE, "all {} pods of the other one were ended first", ended.len());
 }
 
-/// Asks a webhook in the process before pods are made, which does as it likes in one namespace.
+/// Registers an in-process webhook for created pods, which responds with `answer` in one namespace.
 async fn hook<F, A>(cluster: &Cluster, namespace: &'static str, answer: F)
 where
     F: Fn() -> A + Clone + Send + Sync + 'static,
@@ -374,7 +374,7 @@ where
     make_namespace(&cluster.client(), namespace).await;
 }
 
-/// Waits until a replica set of the default namespace has all of its pods, and says how long that took.
+/// Waits until all pods of a ReplicaSet in the default namespace are ready, and returns how long that took.
 async fn until_ready(client: &Client, name: &str, count: i32) -> Duration {
     let began = tokio::time::Instant::now();
     let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());

@@ -4,7 +4,9 @@ use serde_json::Value;
 
 pub use super::Readiness;
 
-/// How far a live object is. Kinds that Helm does not wait for are ready as soon as they exist; `jobs` waits for jobs too.
+/// Returns the readiness of a live object by Helm's rules, including Jobs if `jobs` is set.
+///
+/// Kinds that Helm does not wait for are ready as soon as they exist.
 ///
 /// ```
 /// use serde_json::json;
@@ -58,7 +60,7 @@ fn pod(pod: &Value) -> Readiness {
     waiting(pod_failure(pod).unwrap_or_else(|| "the pod is not ready".into()))
 }
 
-/// Why a pod's containers do not run.
+/// Returns why a pod does not run: its first waiting container's reason, or why it can't be scheduled.
 pub fn pod_failure(pod: &Value) -> Option<String> {
     let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let statuses = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
@@ -97,7 +99,7 @@ fn stale(object: &Value) -> bool {
     count(object, "/status/observedGeneration") < count(object, "/metadata/generation")
 }
 
-/// An absolute number, or a part of `total` in percent.
+/// Resolves an absolute number or a percentage of `total`.
 fn scaled(value: Option<&Value>, total: i64, round_up: bool) -> i64 {
     match value {
         Some(Value::Number(number)) => number.as_i64().unwrap_or(0),
@@ -115,26 +117,26 @@ fn deployment(deployment: &Value) -> Readiness {
         return waiting("the deployment is paused");
     }
     if stale(deployment) {
-        return waiting("the change was not seen yet");
+        return waiting("the latest generation has not been observed yet");
     }
     if let Some(progress) =
         condition(deployment, "Progressing").filter(|_| holds(deployment, "Progressing", "False"))
     {
         let message = progress.get("message").and_then(Value::as_str).unwrap_or_default();
-        return waiting(format!("the rollout does not progress: {message}"));
+        return waiting(format!("the rollout is not progressing: {message}"));
     }
     let wanted = number(deployment, "/spec/replicas").unwrap_or(1);
     let unavailable = match deployment.pointer("/spec/strategy/rollingUpdate") {
         Some(rolling) => {
             let unavailable = scaled(rolling.get("maxUnavailable"), wanted, false);
             let surge = scaled(rolling.get("maxSurge"), wanted, true);
-            // Both zero would never get anywhere; Kubernetes then takes one away.
+            // With both at zero the rollout could not move: Kubernetes then allows one unavailable pod.
             if unavailable == 0 && surge == 0 { 1 } else { unavailable.min(wanted) }
         }
         None => 0,
     };
     let old = count(deployment, "/status/replicas") - count(deployment, "/status/updatedReplicas");
-    // Of the ready pods, those that are certainly of the new kind.
+    // Ready pods that are certainly from the new ReplicaSet.
     let ready = (count(deployment, "/status/readyReplicas") - old.max(0)).max(0);
     let needed = wanted - unavailable;
     if ready < needed || count(deployment, "/status/updatedReplicas") < needed {
@@ -145,7 +147,7 @@ fn deployment(deployment: &Value) -> Readiness {
 
 fn daemon_set(set: &Value) -> Readiness {
     if stale(set) {
-        return waiting("the change was not seen yet");
+        return waiting("the latest generation has not been observed yet");
     }
     if set
         .pointer("/spec/updateStrategy/type")
@@ -169,7 +171,7 @@ fn daemon_set(set: &Value) -> Readiness {
 
 fn stateful_set(set: &Value) -> Readiness {
     if stale(set) {
-        return waiting("the change was not seen yet");
+        return waiting("the latest generation has not been observed yet");
     }
     if set
         .pointer("/spec/updateStrategy/type")
@@ -197,7 +199,7 @@ fn stateful_set(set: &Value) -> Readiness {
 
 fn replica_set(set: &Value) -> Readiness {
     if stale(set) {
-        return waiting("the change was not seen yet");
+        return waiting("the latest generation has not been observed yet");
     }
     let wanted = number(set, "/spec/replicas").unwrap_or(1);
     let ready = count(set, "/status/readyReplicas");
@@ -218,7 +220,7 @@ fn service(service: &Value) -> Readiness {
         return Readiness::Ready;
     }
     if text("/spec/clusterIP").is_empty() {
-        return waiting("the service has no address");
+        return waiting("the service has no cluster IP");
     }
     let has_items =
         |path: &str| service.pointer(path).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
@@ -230,7 +232,7 @@ fn service(service: &Value) -> Readiness {
 }
 
 fn definition(definition: &Value) -> Readiness {
-    // A name that is taken is no reason to wait: it will stay so.
+    // A name conflict is no reason to wait: it does not resolve on its own.
     if holds(definition, "Established", "True") || holds(definition, "NamesAccepted", "False") {
         Readiness::Ready
     } else {

@@ -1,11 +1,12 @@
-//! Rules for operators: complete rollouts, and conditions.
+//! Readiness rules for operators: complete rollouts, and conditions.
 
 use serde_json::Value;
 
 use super::Readiness;
 
-/// How far an object is. Kinds without a rule are ready when they exist, unless they have a condition `Ready`
-/// or `Available` that says otherwise.
+/// Returns the readiness of an object by the rules for operators.
+///
+/// Kinds without a rule are ready when they exist, unless a `Ready` or `Available` condition says otherwise.
 ///
 /// ```
 /// use serde_json::json;
@@ -53,11 +54,12 @@ fn says(condition: &Value) -> String {
     }
 }
 
-/// The status describes an earlier generation.
+/// Returns `Waiting` if the status describes an earlier generation.
 fn outdated(object: &Value) -> Option<Readiness> {
     let generation = number(object, "/metadata/generation");
     let observed = object.pointer("/status/observedGeneration")?.as_i64()?;
-    (observed < generation).then(|| Readiness::Waiting("the last change has not been seen yet".into()))
+    (observed < generation)
+        .then(|| Readiness::Waiting("the latest generation has not been observed yet".into()))
 }
 
 fn of(have: i64, want: i64, what: &str) -> Readiness {
@@ -68,7 +70,7 @@ fn replicas(object: &Value) -> i64 {
     object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
 }
 
-/// The first that is not ready.
+/// Returns the first part that is not ready, or `Ready`.
 fn all(parts: impl IntoIterator<Item = Readiness>) -> Readiness {
     parts.into_iter().find(|part| !part.is_ready()).unwrap_or(Readiness::Ready)
 }
@@ -77,7 +79,7 @@ fn seen(object: &Value) -> Readiness {
     match outdated(object) {
         Some(waiting) => waiting,
         None if object.pointer("/status/observedGeneration").is_none() => {
-            Readiness::Waiting("the last change has not been seen yet".into())
+            Readiness::Waiting("the latest generation has not been observed yet".into())
         }
         None => Readiness::Ready,
     }
@@ -96,7 +98,7 @@ fn deployment(object: &Value) -> Readiness {
         seen(object),
         of(updated, want, "replicas updated"),
         if total > updated {
-            Readiness::Waiting(format!("{} old replicas are still there", total - updated))
+            Readiness::Waiting(format!("{} old replicas are pending termination", total - updated))
         } else {
             Readiness::Ready
         },
@@ -208,14 +210,20 @@ mod tests {
         assert!(readiness(&deployment(&full)).is_ready());
         let mut status = full.clone();
         status["observedGeneration"] = json!(1);
-        assert_eq!(readiness(&deployment(&status)), waiting("the last change has not been seen yet"));
-        assert_eq!(readiness(&deployment(&json!({}))), waiting("the last change has not been seen yet"));
+        assert_eq!(
+            readiness(&deployment(&status)),
+            waiting("the latest generation has not been observed yet")
+        );
+        assert_eq!(
+            readiness(&deployment(&json!({}))),
+            waiting("the latest generation has not been observed yet")
+        );
         let mut status = full.clone();
         status["availableReplicas"] = json!(1);
         assert_eq!(readiness(&deployment(&status)), waiting("1 of 2 replicas available"));
         let mut status = full.clone();
         status["replicas"] = json!(3);
-        assert_eq!(readiness(&deployment(&status)), waiting("1 old replicas are still there"));
+        assert_eq!(readiness(&deployment(&status)), waiting("1 old replicas are pending termination"));
         let mut status = full;
         status["conditions"] = json!([{"type": "Progressing", "status": "False",
             "reason": "ProgressDeadlineExceeded", "message": "too long"}]);

@@ -58,7 +58,7 @@ async fn a_button_is_a_page_for_frames_of_named_origins() {
     assert!(policy.ends_with("frame-ancestors 'self' https://portal.example.com"), "{policy}");
     assert_eq!(answer.header("x-frame-options"), None);
     let missing = place.raw("GET", "/v1/embed/scale?kind=shops.example.com", &[], b"").await.expect(400);
-    assert!(missing["detail"].as_str().unwrap().starts_with("parameter name is missing"), "{missing}");
+    assert!(missing["detail"].as_str().unwrap().starts_with("parameter name is required"), "{missing}");
     let other = place.raw("GET", "/", &[("accept", "text/html")], b"").await;
     assert_eq!(other.header("x-frame-options"), Some("DENY"));
 }

@@ -1,4 +1,4 @@
-//! Releases that fail, that were there before, and that are another's.
+//! Releases that fail, that existed before, and that belong to another owner.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -41,7 +41,7 @@ async fn what_cannot_be_removed_after_a_failure_is_told_of() {
     let lab = Lab::start(controller(chart())).await;
     lab.create("shop", json!({ "fails": { "pre-install": "1", "pre-delete": "1" } })).await;
     let message = lab.failed("shop").await;
-    let expected = "; what was installed could not be removed: job pre-delete failed";
+    let expected = "; failed to uninstall what was installed: job pre-delete failed";
     assert!(message.starts_with("failed pre-install") && message.contains(expected), "{message}");
 }
 
@@ -69,7 +69,7 @@ async fn an_upgrade_that_fails_is_rolled_back() {
     let expected =
         [(json!(1), json!("superseded")), (json!(2), json!("failed")), (json!(3), json!("deployed"))];
     assert_eq!(told, expected.iter().map(|(one, two)| (one, two)).collect::<Vec<_>>());
-    // However often it is tried, the history stays short.
+    // The history is limited, however often it is retried.
     lab.pause("shop").await;
     assert_eq!(lab.data("shop", "mood").await.as_deref(), Some("calm"));
     let records = lab.records().await;
@@ -81,7 +81,7 @@ async fn an_upgrade_that_fails_is_rolled_back() {
     assert!(condition(&shop, "ReleaseFailed").is_none());
 }
 
-/// Upgrade and rollback write objects that are watched: their events are no reason for the next attempt.
+/// Events of objects that an upgrade and its rollback write do not trigger the next attempt.
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_that_fails_is_tried_less_and_less_often() {
     let lab = Lab::start(controller(chart())).await;
@@ -95,14 +95,14 @@ async fn an_upgrade_that_fails_is_tried_less_and_less_often() {
     assert!((9..=15).contains(&revisions), "{revisions} revisions");
     let message = lab.failed("shop").await;
     assert!(message.contains("was rolled back to revision"), "{message}");
-    // A person who touches the object does not wait.
+    // A user who changes the object triggers a retry at once.
     let metadata = json!({ "annotations": { "touched": "yes" } });
     lab.patch("shop", json!({ "metadata": metadata })).await;
     after(1).await;
     assert!(lab.releases.get("shop", None).await.unwrap().version > revisions);
 }
 
-/// The same of an install: others of the kind have made its objects watched.
+/// As above, for an install: releases of other objects have caused watches of its kinds.
 #[tokio::test(start_paused = true)]
 async fn an_install_that_fails_is_tried_less_and_less_often() {
     let lab = Lab::start(controller(chart())).await;
@@ -117,11 +117,11 @@ async fn an_install_that_fails_is_tried_less_and_less_often() {
     let before = version().await;
     after(60).await;
     let writes = version().await - before;
-    // Without a wait there are tens of thousands.
+    // Without backoff there are tens of thousands.
     assert!(writes < 300, "{writes} writes");
 }
 
-/// The revision that is deployed is gone back to, not the last one.
+/// A rollback restores the deployed revision, not the last one.
 #[tokio::test(start_paused = true)]
 async fn a_rollback_that_fails_is_made_again() {
     let lab = Lab::start(controller(chart())).await;
@@ -167,7 +167,7 @@ async fn a_release_that_failed_before_is_made_again() {
     assert!(!lab.has("one").await, "what it left is pruned");
     assert_eq!(condition(&shop, "Deployed").unwrap()["reason"], "InstallSuccessful");
 
-    // Revision 2 is an install to those who find it, too.
+    // Revision 2 counts as an install for later reconciles, too.
     lab.env.stop().await.unwrap();
     let lost = kube::api::Patch::Merge(json!({ "status": null }));
     lab.shops.patch_status("shop", &Default::default(), &lost).await.unwrap();
@@ -184,7 +184,7 @@ async fn an_uninstall_that_broke_off_is_ended_first() {
     lab.releases.uninstall("shop", &UninstallOptions::default()).await.unwrap_err();
     assert_eq!(lab.releases.get("shop", None).await.unwrap().info.status, Status::Uninstalling);
     lab.run(controller(chart()));
-    // Of a record that is not the operator's own, the hooks are those of the chart as it is now.
+    // For a record that is not the operator's own, the hooks of the current chart run.
     lab.create("shop", json!({ "marks": { "pre-delete": "gone", "pre-install": "made" } })).await;
     lab.ready("shop").await;
     assert!(lab.has("gone").await && lab.has("made").await && !lab.has("one").await);
@@ -192,7 +192,7 @@ async fn an_uninstall_that_broke_off_is_ended_first() {
     assert_eq!((release.version, release.info.status), (1, Status::Deployed));
 }
 
-/// A key that is none: records cannot be signed.
+/// Replaces the key by an invalid one: records cannot be signed.
 async fn spoil_key(lab: &Lab) {
     let secrets: Api<Secret> = Api::namespaced(lab.client.clone(), "default");
     let metadata = ObjectMeta { name: Some(KEY_SECRET.into()), ..ObjectMeta::default() };
@@ -236,7 +236,7 @@ async fn a_restart_goes_on_from_the_record() {
     assert_eq!(condition(&shop, "Deployed").unwrap()["reason"], "UpgradeSuccessful");
     assert!(!lab.has("again").await && lab.releases.get("shop", None).await.unwrap().version == 2);
 
-    // A status that was lost is told again.
+    // A lost status is reported again.
     lab.env.stop().await.unwrap();
     let lost = kube::api::Patch::Merge(json!({ "status": null }));
     lab.shops.patch_status("shop", &Default::default(), &lost).await.unwrap();
@@ -277,7 +277,7 @@ async fn an_uninstall_that_fails_keeps_the_object() {
     assert!(lab.shops.get_opt("shop").await.unwrap().is_none() && !lab.has("shop").await);
 }
 
-/// What the failed upgrade made is still there, and the spec is as it was.
+/// The objects of the failed upgrade still exist, and the spec is reverted.
 #[tokio::test(start_paused = true)]
 async fn an_old_spec_mends_what_a_failed_rollback_left() {
     let lab = Lab::start(controller(chart())).await;

@@ -1,4 +1,4 @@
-//! The objects of a release: what others changed, and whether they are ready.
+//! Dependents: drift correction and readiness.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ async fn what_others_change_is_brought_back() {
     lab.in_mood("shop", "calm").await;
     assert_eq!(lab.data("shop", "more").await.as_deref(), Some("stays"));
     let events = lab.events().await;
-    let note = "DriftCorrected: ConfigMap/shop in namespace lab was changed by others and is brought back";
+    let note = "DriftCorrected: ConfigMap/shop in namespace lab was changed by others and has been restored";
     assert!(events.contains(&note.to_owned()), "{events:?}");
     lab.maps.delete("shop", &DeleteParams::default()).await.unwrap();
     lab.in_mood("shop", "calm").await;
     let events = lab.events().await;
-    let note = "DriftCorrected: ConfigMap/shop in namespace lab was deleted by others and is brought back";
+    let note = "DriftCorrected: ConfigMap/shop in namespace lab was deleted by others and has been restored";
     assert!(events.contains(&note.to_owned()), "{events:?}");
 
     // One in another namespace names its owner by annotations.
@@ -79,13 +79,13 @@ async fn what_is_ignored_stays_as_others_have_it() {
     assert_eq!(read("shop").await, ("odd".to_owned(), "1".to_owned()));
     assert_eq!(read("one").await, ("calm".to_owned(), "1".to_owned()));
     assert_eq!(read("two").await, ("calm".to_owned(), "2".to_owned()));
-    // A change of what is ignored alone is no drift.
+    // A change of ignored fields only is not drift.
     let events = lab.events().await.len();
     lab.tamper("shop", json!({ "mood": "odder" })).await;
     after(30).await;
     assert_eq!(lab.data("shop", "mood").await.as_deref(), Some("odder"));
     assert_eq!(lab.events().await.len(), events);
-    // One that others removed stays away.
+    // An ignored field that others removed stays removed.
     lab.tamper("shop", json!({ "mood": null, "fixed": "3" })).await;
     after(30).await;
     assert_eq!(
@@ -112,7 +112,7 @@ async fn what_is_not_ready_is_named() {
         assert_eq!(ready["message"], expected);
         lab.delete(&name).await;
     }
-    // Once they are, it is seen though pods are not watched.
+    // Once they are ready, that is detected although pods are not watched.
     lab.create("shop", json!({ "pods": 1, "fail": "never-ready" })).await;
     lab.message("shop", "Ready", "False").await;
     lab.patch("shop", json!({ "spec": { "fail": "" } })).await;
@@ -158,7 +158,7 @@ async fn a_mark_of_another_owner_protects_an_object() {
     let patch = json!({ "metadata": {
         "ownerReferences": null, "annotations": { "operator-sdk/primary-resource": "lab/other", "operator-sdk/primary-resource-type": "Shop.shops.example.com" },
     } });
-    // While the operator does not look.
+    // While the object is paused.
     lab.annotate("shop", json!({ "helm.steersman.dev/paused": "true" })).await;
     lab.message("shop", "Paused", "True").await;
     lab.maps.patch("one", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();

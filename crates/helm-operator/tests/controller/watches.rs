@@ -73,7 +73,7 @@ async fn a_watch_says_how_its_objects_are_dealt_with() {
     lab.tamper("shop", json!({ "mood": "odd" })).await;
     after(30).await;
     assert_eq!(lab.data("shop", "mood").await.as_deref(), Some("odd"));
-    // Without a watch it takes until the period is over.
+    // Without a watch the drift is corrected after the resync period.
     lab.maps.delete("shop", &Default::default()).await.unwrap();
     after(30).await;
     assert!(lab.has("shop").await);
@@ -83,7 +83,7 @@ async fn a_watch_says_how_its_objects_are_dealt_with() {
         lab.env.wait_in(roles.clone(), name, |role: Option<&ClusterRole>| role.is_some()).await.unwrap();
         lab.env.quiet().await;
     }
-    // One more than is kept: the deployed one stays until there is another.
+    // One more than the limit: the deployed one is kept until there is another.
     assert_eq!(lab.records().await, ["sh.helm.release.v1.shop.v2", "sh.helm.release.v1.shop.v3"]);
     let definitions: Api<
         k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -146,7 +146,7 @@ async fn a_kind_that_is_not_there_is_waited_for() {
     let missing = add(Defaults::default()).await.map(drop).unwrap_err();
     assert!(matches!(missing, Error::Absent(_)), "{missing}");
     let said =
-        "the cluster does not have shops.example.com/v1 Mall: install its custom resource definition first";
+        "the cluster does not serve shops.example.com/v1 Mall: install its custom resource definition first";
     assert_eq!(missing.to_string(), said);
     assert!(started.elapsed() < Duration::from_secs(1));
 

@@ -1,4 +1,4 @@
-//! CEL expressions of admission policies and of match conditions: the variables they can name and the types they must give.
+//! CEL expressions of admission policies and match conditions: their variables and result types.
 
 use std::{
     collections::BTreeMap,
@@ -8,24 +8,24 @@ use std::{
 use serde_json::Value;
 use steersman_cel::{Environment, ObjectType, Program, Type};
 
-/// The type that an expression must evaluate to.
+/// Type that an expression must evaluate to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gives {
-    /// A variable's value.
+pub enum ResultType {
+    /// Any type: the value of a variable.
     Anything,
-    /// Whether something holds.
+    /// Boolean: a condition or validation.
     Bool,
-    /// A message.
+    /// String: a message.
     Text,
-    /// An audit annotation, or null for none.
+    /// String or null: an audit annotation, or none.
     Note,
-    /// A configuration to apply.
+    /// Object: an apply configuration.
     Object,
-    /// Steps of a JSON patch.
+    /// List of JSON patch operations.
     Patch,
 }
 
-impl Gives {
+impl ResultType {
     fn is(self, ty: &Type) -> bool {
         match (self, ty) {
             (Self::Anything, _)
@@ -50,7 +50,7 @@ impl Gives {
     }
 }
 
-/// Variables of every expression.
+/// Variables available in every expression.
 static BASE: LazyLock<Environment> = LazyLock::new(|| {
     Environment::new()
         .with("object", Type::Dyn)
@@ -146,10 +146,10 @@ fn namespace_type() -> Type {
     )
 }
 
-/// Validates a condition of a webhook.
+/// Validates a webhook's match condition.
 ///
 /// # Errors
-/// What is wrong with it.
+/// If the expression does not compile or has the wrong type.
 pub fn check_condition(text: &str) -> Result<(), String> {
     Compiler::new(&Value::Null, false).condition(text).map(drop)
 }
@@ -158,12 +158,14 @@ pub fn check_condition(text: &str) -> Result<(), String> {
 #[derive(Debug)]
 pub struct Compiler {
     base: Environment,
-    /// Variables that have been compiled, which those after them can use.
+    /// Types of the variables compiled so far, which later expressions can use.
     variables: Option<BTreeMap<String, Type>>,
 }
 
 impl Compiler {
-    /// For a policy, by its `spec`, or null for a webhook; `composes` says whether `variables` can be named though there are none.
+    /// Creates a compiler for a policy's `spec`, or null for a webhook.
+    ///
+    /// `composes` declares `variables` even if the policy has none.
     pub fn new(spec: &Value, composes: bool) -> Self {
         let has = |field: &str| spec.get(field).is_some_and(|value| !value.is_null());
         let mut base = BASE.clone();
@@ -174,20 +176,20 @@ impl Compiler {
         Self { base, variables: composes.then(BTreeMap::new) }
     }
 
-    /// Compiles a condition, which knows no variables.
+    /// Compiles a match condition, which can't use variables.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the expression does not compile or has the wrong type.
     pub fn condition(&self, text: &str) -> Result<Program, String> {
-        compile(&self.base.clone().with_authorizer(), text, Gives::Bool)
+        compile(&self.base.clone().with_authorizer(), text, ResultType::Bool)
     }
 
-    /// Compiles a variable, and declares it.
+    /// Compiles a variable, and declares it for later expressions.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the expression does not compile or has the wrong type.
     pub fn variable(&mut self, name: &str, text: &str) -> Result<Program, String> {
-        let program = self.expression(text, Gives::Anything);
+        let program = self.expression(text, ResultType::Anything);
         let ty = program.as_ref().map_or(Type::Dyn, |program| declared(program.output()));
         self.variables.get_or_insert_default().insert(name.to_owned(), ty);
         program
@@ -196,35 +198,35 @@ impl Compiler {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn expression(&self, text: &str, gives: Gives) -> Result<Program, String> {
+    /// If the expression does not compile or has the wrong type.
+    pub fn expression(&self, text: &str, result_type: ResultType) -> Result<Program, String> {
         let mut environment = self.base.clone();
         if let Some(variables) = &self.variables {
             let ty =
                 ObjectType { name: "kubernetes.variables".into(), fields: variables.clone(), open: false };
             environment = environment.with("variables", Type::Object(Arc::new(ty)));
         }
-        // Message expressions have no authorizer.
-        if gives != Gives::Text {
+        // Message expressions can't use the authorizer.
+        if result_type != ResultType::Text {
             environment = environment.with_authorizer();
         }
-        if matches!(gives, Gives::Object | Gives::Patch) {
+        if matches!(result_type, ResultType::Object | ResultType::Patch) {
             environment = environment.with_patches();
         }
-        compile(&environment, text, gives)
+        compile(&environment, text, result_type)
     }
 }
 
-fn compile(environment: &Environment, text: &str, gives: Gives) -> Result<Program, String> {
+fn compile(environment: &Environment, text: &str, result_type: ResultType) -> Result<Program, String> {
     let program =
         Program::compile(environment, text).map_err(|error| format!("compilation failed: {error}"))?;
-    if gives.is(program.output()) {
+    if result_type.is(program.output()) {
         return Ok(program);
     }
-    Err(format!("must evaluate to {} but got {}", gives.name(), program.output()))
+    Err(format!("must evaluate to {} but got {}", result_type.name(), program.output()))
 }
 
-/// The type of a variable as far as other expressions know it.
+/// Returns the type under which a variable is declared for other expressions.
 fn declared(ty: &Type) -> Type {
     match ty {
         Type::Null

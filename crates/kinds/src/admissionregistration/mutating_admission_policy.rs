@@ -6,11 +6,11 @@ use steersman_api::table::Cell;
 
 use crate::{
     admissionregistration::{
-        expression::{Compiler, Gives},
+        expression::{Compiler, ResultType},
         policy,
     },
     cells::list,
-    check::{At, Errors, FieldErrors, Read},
+    check::{Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -31,7 +31,7 @@ impl Rules for MutatingAdmissionPolicy {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         let mut compiler = Compiler::new(spec, true);
         policy::validate(spec, &mut compiler, Some(&policy::MUTABLE), errors);
         if spec.list("mutations").is_empty() {
@@ -50,11 +50,13 @@ impl Rules for MutatingAdmissionPolicy {
     }
 }
 
-/// By the type of a patch, the field that holds it and what its expression gives.
-const PATCHES: [(&str, &str, Gives); 2] =
-    [("ApplyConfiguration", "applyConfiguration", Gives::Object), ("JSONPatch", "jsonPatch", Gives::Patch)];
+/// Patch types with the field of the expression and its result type.
+const PATCHES: [(&str, &str, ResultType); 2] = [
+    ("ApplyConfiguration", "applyConfiguration", ResultType::Object),
+    ("JSONPatch", "jsonPatch", ResultType::Patch),
+];
 
-fn mutation(at: At<'_>, mutation: &Value, compiler: &Compiler, errors: &mut Errors) {
+fn mutation(at: FieldPath<'_>, mutation: &Value, compiler: &Compiler, errors: &mut Errors) {
     let patch_type = mutation.str("patchType");
     if patch_type.is_empty() {
         return errors.required(at.field("patchType"), "");
@@ -63,7 +65,7 @@ fn mutation(at: At<'_>, mutation: &Value, compiler: &Compiler, errors: &mut Erro
         return errors.unsupported(at.field("patchType"), patch_type, &PATCHES.map(|(known, ..)| known));
     }
     let (mut wanted, mut others) = (Vec::new(), Vec::new());
-    for (known, field, gives) in PATCHES {
+    for (known, field, result_type) in PATCHES {
         let at = at.field(field);
         match mutation.opt(field) {
             None if known == patch_type => {
@@ -71,7 +73,7 @@ fn mutation(at: At<'_>, mutation: &Value, compiler: &Compiler, errors: &mut Erro
             }
             Some(patch) if known == patch_type => match patch.str("expression").trim() {
                 "" => wanted.required(at.field("expression"), ""),
-                text => policy::expression(at.field("expression"), text, compiler, gives, &mut wanted),
+                text => policy::expression(at.field("expression"), text, compiler, result_type, &mut wanted),
             },
             Some(_) => {
                 let why = format!("must not be specified when patchType is {patch_type}");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     admissionregistration::policy,
-    check::{At, Errors, Read},
+    check::{Errors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -27,7 +27,7 @@ impl Rules for MutatingAdmissionPolicyBinding {
     fn validate(&self, object: &Value, errors: &mut Errors) {
         let spec = object.at("spec");
         policy::validate_binding(spec, errors);
-        let at = At::root("spec");
+        let at = FieldPath::root("spec");
         policy::supported_operations(
             at.field("matchResources"),
             spec.at("matchResources"),

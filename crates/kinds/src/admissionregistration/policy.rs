@@ -1,4 +1,4 @@
-//! Admission policies and bindings: the parts that validating and mutating ones share.
+//! Rules common to validating and mutating admission policies and their bindings.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,14 @@ use steersman_api::{group_version::split_api_version, names, object, table::Cell
 
 use crate::{
     admissionregistration::{
-        expression::{Compiler, Gives},
+        expression::{Compiler, ResultType},
         webhook,
     },
     cells::text,
-    check::{self, At, Errors, FieldErrors, Read, child, children, default},
+    check::{self, Errors, FieldErrors, FieldPath, Read, child, children, default},
 };
 
-/// Fills in what a policy or a binding says about the writes that it is for.
+/// Sets defaults of `MatchResources`.
 pub(crate) fn default_resources(object: &mut Value, field: &str) {
     let Some(resources) = child(object::child(object, "spec"), field) else { return };
     default(resources, "matchPolicy", "Equivalent");
@@ -33,14 +33,14 @@ pub(crate) fn default_policy(object: &mut Value) {
     default_resources(object, "matchConstraints");
 }
 
-/// Validates what policies have in common: all that comes before what they do.
+/// Validates the fields common to policies: all but validations and mutations.
 pub(crate) fn validate(
     spec: &Value,
     compiler: &mut Compiler,
     operations: Option<&[&str]>,
     errors: &mut Errors,
 ) {
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     let policies = ["Fail", "Ignore"];
     if let Some(policy) = spec.opt_str("failurePolicy").filter(|policy| !policies.contains(policy)) {
         errors.unsupported(at.field("failurePolicy"), policy, &policies);
@@ -65,11 +65,11 @@ pub(crate) fn validate(
     variables(at.field("variables"), spec.list("variables"), compiler, errors);
 }
 
-/// Operations of mutating policies: a deletion has no object to change.
+/// Operations of mutating policies: a deletion has no object to mutate.
 pub(super) const MUTABLE: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
 pub(crate) fn supported_operations(
-    at: At<'_>,
+    at: FieldPath<'_>,
     resources: &Value,
     supported: Option<&[&str]>,
     errors: &mut Errors,
@@ -81,7 +81,7 @@ pub(crate) fn supported_operations(
     }
 }
 
-fn parameter_kind(at: At<'_>, kind: &Value, errors: &mut Errors) {
+fn parameter_kind(at: FieldPath<'_>, kind: &Value, errors: &mut Errors) {
     let api_version = kind.str("apiVersion");
     let place = at.field("apiVersion");
     if api_version.is_empty() {
@@ -112,7 +112,7 @@ fn parameter_kind(at: At<'_>, kind: &Value, errors: &mut Errors) {
     }
 }
 
-fn match_resources(at: At<'_>, resources: &Value, errors: &mut Errors) {
+fn match_resources(at: FieldPath<'_>, resources: &Value, errors: &mut Errors) {
     let policies = ["Equivalent", "Exact"];
     if let Some(policy) = resources.opt_str("matchPolicy").filter(|policy| !policies.contains(policy)) {
         errors.unsupported(at.field("matchPolicy"), policy, &policies);
@@ -129,7 +129,7 @@ fn match_resources(at: At<'_>, resources: &Value, errors: &mut Errors) {
     }
 }
 
-fn resource_names(at: At<'_>, given: &[&str], errors: &mut Errors) {
+fn resource_names(at: FieldPath<'_>, given: &[&str], errors: &mut Errors) {
     let list = at.field("resourceNames");
     let mut seen = HashSet::new();
     for (index, name) in given.iter().enumerate() {
@@ -141,15 +141,21 @@ fn resource_names(at: At<'_>, given: &[&str], errors: &mut Errors) {
     }
 }
 
-pub(crate) fn expression(at: At<'_>, text: &str, compiler: &Compiler, gives: Gives, errors: &mut Errors) {
+pub(crate) fn expression(
+    at: FieldPath<'_>,
+    text: &str,
+    compiler: &Compiler,
+    result_type: ResultType,
+    errors: &mut Errors,
+) {
     if text.trim().is_empty() {
         errors.required(at, "expression is not specified");
-    } else if let Err(why) = compiler.expression(text, gives) {
+    } else if let Err(why) = compiler.expression(text, result_type) {
         errors.invalid(at, text, why);
     }
 }
 
-fn variables(at: At<'_>, variables: &[Value], compiler: &mut Compiler, errors: &mut Errors) {
+fn variables(at: FieldPath<'_>, variables: &[Value], compiler: &mut Compiler, errors: &mut Errors) {
     for (index, variable) in variables.iter().enumerate() {
         let (at, name) = (at.index(index), variable.str("name"));
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -170,9 +176,9 @@ fn variables(at: At<'_>, variables: &[Value], compiler: &mut Compiler, errors: &
     }
 }
 
-/// Validates what bindings have in common.
+/// Validates the fields common to bindings.
 pub(crate) fn validate_binding(spec: &Value, errors: &mut Errors) {
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     match spec.str("policyName") {
         "" => errors.required(at.field("policyName"), ""),
         name => errors.all(&at.field("policyName"), name, names::subdomain(name)),
@@ -185,7 +191,7 @@ pub(crate) fn validate_binding(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn parameters(at: At<'_>, reference: &Value, errors: &mut Errors) {
+fn parameters(at: FieldPath<'_>, reference: &Value, errors: &mut Errors) {
     let name = reference.str("name");
     match (name.is_empty(), reference.opt("selector")) {
         (false, Some(_)) => {
@@ -206,7 +212,7 @@ fn parameters(at: At<'_>, reference: &Value, errors: &mut Errors) {
     );
 }
 
-/// Cells that policies share.
+/// Returns cells common to policies.
 pub(crate) fn cell(column: &str, object: &Value) -> Option<Cell> {
     (column == "ParamKind").then(|| match object["spec"].get("paramKind") {
         Some(kind) => {
@@ -217,7 +223,7 @@ pub(crate) fn cell(column: &str, object: &Value) -> Option<Cell> {
     })
 }
 
-/// Cells of a binding.
+/// Returns cells of bindings.
 pub(crate) fn binding_cell(column: &str, object: &Value, _: Timestamp) -> Option<Cell> {
     let spec = &object["spec"];
     match column {

@@ -8,11 +8,11 @@ use steersman_api::{names, object, table::Cell};
 
 use crate::{
     admissionregistration::{
-        expression::{Compiler, Gives},
+        expression::{Compiler, ResultType},
         policy,
     },
     cells::list,
-    check::{At, Errors, FieldErrors, Read},
+    check::{Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -35,7 +35,7 @@ impl Rules for ValidatingAdmissionPolicy {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         let mut compiler = Compiler::new(spec, false);
         policy::validate(spec, &mut compiler, None, errors);
         let why = "validations or auditAnnotations must contain at least one item";
@@ -52,21 +52,27 @@ impl Rules for ValidatingAdmissionPolicy {
 
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.whole_metadata(errors);
-        // What was stored once may stay.
+        // An unchanged spec is not validated again.
         if !change.is_status() && change.object.at("spec") != change.old.at("spec") {
             self.validate(change.object, errors);
         }
     }
 }
 
-fn validation_rule(at: At<'_>, validation: &Value, compiler: &Compiler, errors: &mut Errors) {
-    policy::expression(at.field("expression"), validation.str("expression"), compiler, Gives::Bool, errors);
+fn validation_rule(at: FieldPath<'_>, validation: &Value, compiler: &Compiler, errors: &mut Errors) {
+    policy::expression(
+        at.field("expression"),
+        validation.str("expression"),
+        compiler,
+        ResultType::Bool,
+        errors,
+    );
     if let Some(text) = validation.opt_str("messageExpression").filter(|text| !text.is_empty()) {
         let at = at.field("messageExpression");
         if text.trim().is_empty() {
             errors.invalid(at, text, "must be non-empty if specified");
         } else {
-            policy::expression(at, text, compiler, Gives::Text, errors);
+            policy::expression(at, text, compiler, ResultType::Text, errors);
         }
     }
     let message = validation.str("message");
@@ -83,11 +89,11 @@ fn validation_rule(at: At<'_>, validation: &Value, compiler: &Compiler, errors: 
 
 const MOST_ANNOTATIONS: usize = 20;
 
-/// In bytes.
+/// Maximum length of an audit annotation's expression, in bytes.
 const LONGEST_ANNOTATION: usize = 5 * 1024;
 
-/// Validates what a policy has noted about requests. The notes go by the policy's name.
-fn audit_annotations(at: At<'_>, object: &Value, compiler: &Compiler, errors: &mut Errors) {
+/// Validates audit annotations. Their keys are prefixed with the policy's name.
+fn audit_annotations(at: FieldPath<'_>, object: &Value, compiler: &Compiler, errors: &mut Errors) {
     let annotations = object.at("spec").list("auditAnnotations");
     if annotations.len() > MOST_ANNOTATIONS {
         let why = format!("must not have more than {MOST_ANNOTATIONS} auditAnnotations");
@@ -109,7 +115,7 @@ fn audit_annotations(at: At<'_>, object: &Value, compiler: &Compiler, errors: &m
             errors.required(place, "valueExpression is not specified");
         } else if text.len() > LONGEST_ANNOTATION {
             errors.required(place, format!("must not exceed {LONGEST_ANNOTATION} bytes in length"));
-        } else if let Err(why) = compiler.expression(text, Gives::Note) {
+        } else if let Err(why) = compiler.expression(text, ResultType::Note) {
             errors.invalid(place, given, why);
         }
         if !keys.insert(key) {

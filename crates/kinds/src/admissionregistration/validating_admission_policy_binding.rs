@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     admissionregistration::policy,
-    check::{At, Errors, FieldErrors, Read},
+    check::{Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -29,7 +29,7 @@ impl Rules for ValidatingAdmissionPolicyBinding {
     fn validate(&self, object: &Value, errors: &mut Errors) {
         let spec = object.at("spec");
         policy::validate_binding(spec, errors);
-        actions(At::root("spec").field("validationActions"), spec, errors);
+        actions(FieldPath::root("spec").field("validationActions"), spec, errors);
     }
 
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
@@ -38,7 +38,7 @@ impl Rules for ValidatingAdmissionPolicyBinding {
     }
 }
 
-fn actions(at: At<'_>, spec: &Value, errors: &mut Errors) {
+fn actions(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let known = ["Audit", "Deny", "Warn"];
     let given = spec.strs("validationActions");
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! Webhooks: the parts that validating and mutating configurations share.
+//! Rules common to validating and mutating webhook configurations.
 
 use std::collections::HashSet;
 
@@ -14,16 +14,16 @@ use steersman_structural::definition::check_webhook_client;
 use crate::{
     admissionregistration::expression::check_condition,
     cells::list,
-    check::{self, At, Errors, FieldErrors, Read, child, children, default},
+    check::{self, Errors, FieldErrors, FieldPath, Read, child, children, default},
 };
 
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 
 pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let list = At::root("webhooks");
+    let list = FieldPath::root("webhooks");
     let mut names = HashSet::new();
     let hooks = object.list("webhooks");
-    // Conditions that were stored once may all stay, whatever compilers think of them by now.
+    // Unchanged match conditions are not compiled again, since newer compilers may reject them.
     let settled = old.map(|old| old.list("webhooks")).is_some_and(|before| {
         let same = |(a, b): (&Value, &Value)| a.at("matchConditions") == b.at("matchConditions");
         before.len() == hooks.len() && before.iter().zip(hooks).all(same)
@@ -40,7 +40,7 @@ pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
     }
 }
 
-fn validate_hook(at: At<'_>, hook: &Value, compile: bool, errors: &mut Errors) {
+fn validate_hook(at: FieldPath<'_>, hook: &Value, compile: bool, errors: &mut Errors) {
     full_name(at.field("name"), hook.str("name"), errors);
     let list = at.field("rules");
     for (index, rule) in hook.list("rules").iter().enumerate() {
@@ -76,7 +76,7 @@ fn validate_hook(at: At<'_>, hook: &Value, compile: bool, errors: &mut Errors) {
     }
 }
 
-fn full_name(at: At<'_>, name: &str, errors: &mut Errors) {
+fn full_name(at: FieldPath<'_>, name: &str, errors: &mut Errors) {
     if name.is_empty() {
         return errors.required(at, "");
     }
@@ -89,7 +89,7 @@ fn full_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-fn review_versions(at: At<'_>, versions: &[&str], errors: &mut Errors) {
+fn review_versions(at: FieldPath<'_>, versions: &[&str], errors: &mut Errors) {
     if versions.is_empty() {
         return errors.required(at, format!("must specify one of {}", REVIEWS.join(", ")));
     }
@@ -107,8 +107,8 @@ fn review_versions(at: At<'_>, versions: &[&str], errors: &mut Errors) {
     }
 }
 
-/// Validates operations and what they are done to.
-pub(crate) fn operations(at: At<'_>, rule: &Value, errors: &mut Errors) {
+/// Validates a rule's operations, groups, versions and resources.
+pub(crate) fn operations(at: FieldPath<'_>, rule: &Value, errors: &mut Errors) {
     let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     let (given, list) = (rule.strs("operations"), at.field("operations"));
     if given.is_empty() {
@@ -130,7 +130,7 @@ pub(crate) fn operations(at: At<'_>, rule: &Value, errors: &mut Errors) {
             let why = format!("if '*' is present, must not specify other {what}");
             errors.invalid(list, rule.shown(field), why);
         }
-        // The core group has an empty name, but no version has.
+        // The core group's name is empty, but no version's is.
         for (index, _) in given.iter().enumerate().filter(|(_, v)| field == "apiVersions" && v.is_empty()) {
             errors.required(list.index(index), "");
         }
@@ -142,7 +142,7 @@ pub(crate) fn operations(at: At<'_>, rule: &Value, errors: &mut Errors) {
     }
 }
 
-fn resources(at: At<'_>, resources: &[&str], errors: &mut Errors) {
+fn resources(at: FieldPath<'_>, resources: &[&str], errors: &mut Errors) {
     if resources.is_empty() {
         errors.required(at, "");
     }
@@ -182,9 +182,9 @@ fn resources(at: At<'_>, resources: &[&str], errors: &mut Errors) {
     }
 }
 
-/// Validates conditions on requests.
+/// Validates match conditions.
 pub(crate) fn conditions(
-    at: At<'_>,
+    at: FieldPath<'_>,
     conditions: &[Value],
     compile: impl Fn(&str) -> Result<(), String>,
     errors: &mut Errors,
@@ -218,7 +218,7 @@ pub(crate) fn conditions(
     }
 }
 
-/// Defaults of the webhooks of a configuration.
+/// Sets defaults of the webhooks of a configuration.
 pub(crate) fn default_webhooks(object: &mut Value) {
     for hook in children(object::ensure(object), "webhooks") {
         default(hook, "failurePolicy", "Fail");
@@ -235,7 +235,7 @@ pub(crate) fn default_webhooks(object: &mut Value) {
     }
 }
 
-/// Cells of a configuration.
+/// Returns cells of webhook configurations.
 pub(crate) fn cell(column: &str, object: &Value, _: Timestamp) -> Option<Cell> {
     (column == "Webhooks").then(|| list(object, &["webhooks"]).len().into())
 }

@@ -12,7 +12,7 @@ use steersman_api::{
 };
 
 use crate::{
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -38,7 +38,7 @@ impl Rules for ApiService {
         }
     }
 
-    /// An API that the server has itself is available from the start.
+    /// Sets the Available condition of local APIServices, which are always available.
     fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()> {
         if object.path(&["spec", "service"]).is_null() {
             let condition = json!({
@@ -54,7 +54,7 @@ impl Rules for ApiService {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         let (group, version) = (spec.str("group"), spec.str("version"));
         check_name(object::name(object), &format!("{version}.{group}"), errors);
         if group.is_empty() && version != "v1" {
@@ -107,7 +107,7 @@ impl Rules for ApiService {
         if change.subresource != Some("status") {
             return self.validate(change.object, errors);
         }
-        let list = At::root("status");
+        let list = FieldPath::root("status");
         let list = list.field("conditions");
         for (index, condition) in change.object.at("status").list("conditions").iter().enumerate() {
             let status = condition.str("status");
@@ -118,10 +118,10 @@ impl Rules for ApiService {
     }
 }
 
-/// What a condition can be.
+/// Valid values of a condition's status.
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
-/// The name follows from group and version. One that can be no name has been judged before.
+/// Validates that the name is `version.group`. An invalid name has been reported already.
 fn check_name(name: &str, expected: &str, errors: &mut Errors) {
     if name.is_empty() || name == expected || !names::check(NameRule::PathSegment, name, false).is_empty() {
         return;
@@ -142,7 +142,7 @@ fn cell(column: &str, object: &Value, _: Timestamp) -> Option<Cell> {
     Some(Cell::from(text))
 }
 
-/// Whether the API can be used, and if not, why.
+/// Formats the Available condition, with its reason unless it is true.
 fn available(object: &Value) -> String {
     let mut conditions = object.at("status").list("conditions").iter();
     let Some(condition) = conditions.find(|condition| condition.str("type") == "Available") else {

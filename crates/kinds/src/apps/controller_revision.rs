@@ -9,7 +9,7 @@ use steersman_api::{
 
 use crate::{
     cells::{list, number},
-    check::{At, Errors, FieldErrors, Read},
+    check::{Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -24,7 +24,7 @@ struct ControllerRevision;
 
 impl Rules for ControllerRevision {
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        errors.not_negative(At::root("revision"), object.int("revision"));
+        errors.not_negative(FieldPath::root("revision"), object.int("revision"));
         match object.at("data") {
             Value::Null => errors.required("data", "data is mandatory"),
             Value::Object(_) => {}
@@ -35,7 +35,7 @@ impl Rules for ControllerRevision {
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.metadata(errors);
         change.whole_metadata(errors);
-        errors.not_negative(At::root("revision"), change.object.int("revision"));
+        errors.not_negative(FieldPath::root("revision"), change.object.int("revision"));
         change.immutable(&["data"], errors);
     }
 }

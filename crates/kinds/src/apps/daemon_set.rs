@@ -6,7 +6,7 @@ use steersman_api::{object, status::ApiResult, strategy::Hook, table::Cell};
 
 use crate::{
     cells::{self, labels, number, or_none},
-    check::{self, At, Errors, FieldErrors, Read, default, default_zero, made},
+    check::{self, Errors, FieldErrors, FieldPath, Read, default, default_zero, made},
     core::pod,
     kind::{Change, Column, Kind, Rules},
     workload::{
@@ -61,7 +61,7 @@ impl Rules for DaemonSet {
             default(rolling, "maxSurge", 0);
         }
         default(spec, "revisionHistoryLimit", 10);
-        // Version 1 keeps in an annotation what was a field once.
+        // In v1, the former field templateGeneration is stored as an annotation.
         let number = template_generation(object);
         set_template_generation(object, number);
     }
@@ -85,7 +85,7 @@ impl Rules for DaemonSet {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         check::label_selector(at.field("selector"), spec.at("selector"), errors);
         if is_sound(spec.at("selector")) {
             mismatch(at, spec, errors);
@@ -115,7 +115,7 @@ impl Rules for DaemonSet {
                 "numberUnavailable",
                 "collisionCount",
             ];
-            not_negative(At::root("status"), change.object.at("status"), &fields, errors);
+            not_negative(FieldPath::root("status"), change.object.at("status"), &fields, errors);
             return collisions(change, errors);
         }
         same_selector(change, errors);
@@ -130,7 +130,7 @@ impl Rules for DaemonSet {
     }
 }
 
-fn daemon_strategy(at: At<'_>, strategy: &Value, errors: &mut Errors) {
+fn daemon_strategy(at: FieldPath<'_>, strategy: &Value, errors: &mut Errors) {
     match strategy.str("type") {
         "OnDelete" => {}
         "RollingUpdate" => {

@@ -6,7 +6,7 @@ use steersman_api::{object, status::ApiResult, strategy::Hook, table::Cell};
 
 use crate::{
     cells::{self, number},
-    check::{At, Errors, FieldErrors, Read, default, default_zero, made},
+    check::{Errors, FieldErrors, FieldPath, Read, default, default_zero, made},
     kind::{Change, Column, Kind, Rules},
     workload::{
         amount, at_most_all, collisions, default_template, drop_disabled, int_or_percent, not_negative,
@@ -71,7 +71,7 @@ impl Rules for Deployment {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         not_negative(at, spec, &["replicas"], errors);
         replica_template(at, spec, errors);
         deployment_strategy(at.field("strategy"), spec.at("strategy"), errors);
@@ -99,7 +99,7 @@ impl Rules for Deployment {
                 "terminatingReplicas",
                 "collisionCount",
             ];
-            not_negative(At::root("status"), status, &fields, errors);
+            not_negative(FieldPath::root("status"), status, &fields, errors);
             let counts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
             replica_counts(status, &counts, "readyReplicas", errors);
             return collisions(change, errors);
@@ -122,7 +122,7 @@ fn carry_labels(object: &mut Value, old: &Value) {
     };
 }
 
-fn deployment_strategy(at: At<'_>, strategy: &Value, errors: &mut Errors) {
+fn deployment_strategy(at: FieldPath<'_>, strategy: &Value, errors: &mut Errors) {
     let rolling = strategy.opt("rollingUpdate");
     let place = at.field("rollingUpdate");
     match strategy.str("type") {

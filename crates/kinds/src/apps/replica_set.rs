@@ -6,7 +6,7 @@ use steersman_api::{object, status::ApiResult, strategy::Hook, table::Cell};
 
 use crate::{
     cells::{self, number},
-    check::{At, Errors, Read, default},
+    check::{Errors, FieldPath, Read, default},
     kind::{Change, Column, Kind, Rules},
     workload::{
         default_template, drop_disabled, not_negative, replica_status, replica_template, same_selector,
@@ -54,7 +54,7 @@ impl Rules for ReplicaSet {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         not_negative(at, spec, &["replicas", "minReadySeconds"], errors);
         replica_template(at, spec, errors);
     }

@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::{self, number},
-    check::{self, At, Errors, FieldErrors, Read, default, default_zero, made},
+    check::{self, Errors, FieldErrors, FieldPath, Read, default, default_zero, made},
     core::persistent_volume_claim as claim,
     core::pod,
     internal,
@@ -138,7 +138,7 @@ fn drop_unavailable(object: &mut Value) {
 }
 
 fn stateful_spec(spec: &Value, is_new: bool, errors: &mut Errors) {
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     match spec.str("podManagementPolicy") {
         "" => errors.required(at.field("podManagementPolicy"), ""),
         "OrderedReady" | "Parallel" => {}
@@ -179,7 +179,7 @@ fn stateful_spec(spec: &Value, is_new: bool, errors: &mut Errors) {
         let template = with_claims(spec.at("template"), templates);
         let place = at.field("template");
         pod::validate_template(place, &template, errors);
-        // Asked twice in the real server.
+        // Validated twice in kube-apiserver, so errors are reported twice.
         let metadata = template.at("metadata");
         check::labels(place.field("labels"), metadata.pairs("labels"), errors);
         check::annotations(place.field("annotations"), metadata.at("annotations"), errors);
@@ -189,7 +189,7 @@ fn stateful_spec(spec: &Value, is_new: bool, errors: &mut Errors) {
     always_running(at, spec, "StatefulSet", errors);
 }
 
-/// The template as its pods will be: with the volumes that are claimed for each.
+/// Returns the template with the volumes of its claims, as pods will have them.
 fn with_claims(template: &Value, claims: &[Value]) -> Value {
     let mut template = template.clone();
     let spec = object::child(&mut template, "spec");
@@ -215,7 +215,7 @@ fn with_claims(template: &Value, claims: &[Value]) -> Value {
     template
 }
 
-fn stateful_strategy(at: At<'_>, strategy: &Value, errors: &mut Errors) {
+fn stateful_strategy(at: FieldPath<'_>, strategy: &Value, errors: &mut Errors) {
     let rolling = strategy.opt("rollingUpdate");
     let place = at.field("rollingUpdate");
     match (strategy.str("type"), rolling) {
@@ -256,7 +256,7 @@ fn stateful_status(change: Change<'_>, errors: &mut Errors) {
         "observedGeneration",
         "collisionCount",
     ];
-    not_negative(At::root("status"), status, &fields, errors);
+    not_negative(FieldPath::root("status"), status, &fields, errors);
     let counts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
     replica_counts(status, &counts, "status.readyReplicas", errors);
     collisions(change, errors);

@@ -12,7 +12,7 @@ use steersman_formats::cron::{Schedule, is_time_zone};
 use crate::{
     batch::job,
     cells::{self, list, text, text_or_none},
-    check::{At, Errors, FieldErrors, Read, default, default_zero, made},
+    check::{Errors, FieldErrors, FieldPath, Read, default, default_zero, made},
     kind::{Change, Column, Kind, Rules},
     workload::{name_warning, not_negative, shown_selector},
 };
@@ -81,7 +81,7 @@ impl Rules for CronJob {
 }
 
 fn validate_cron(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     let plan = spec.str("schedule");
     if plan.is_empty() {
         errors.required(at.field("schedule"), "");
@@ -123,7 +123,7 @@ fn validate_cron(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     not_negative(at, spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], errors);
 }
 
-fn time_zone(at: At<'_>, zone: &str, errors: &mut Errors) {
+fn time_zone(at: FieldPath<'_>, zone: &str, errors: &mut Errors) {
     if zone.is_empty() {
         return errors.invalid(at, zone, "timeZone must be nil or non-empty string");
     }

@@ -16,7 +16,7 @@ use steersman_api::{
 
 use crate::{
     cells::{list, text, text_or},
-    check::{At, Errors, FieldErrors, Read},
+    check::{Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules, Selectable},
     pem,
 };
@@ -42,12 +42,12 @@ pub(super) const KIND: Kind = Kind {
     ..Kind::new("certificates.k8s.io", "certificatesigningrequests")
 };
 
-/// Requests for certificates.
+/// Rules of CertificateSigningRequests.
 struct CertificateSigningRequest;
 
 impl Rules for CertificateSigningRequest {
     fn prepare_create(&self, hook: Hook<'_>, object: &mut Value) -> ApiResult<()> {
-        // The requestor is the user of the request, whatever the object claims.
+        // The requestor is always the user who makes the request. Values in the object are ignored.
         let spec = object::child(object, "spec");
         for field in ["username", "uid", "groups", "extra"] {
             spec.remove(field);
@@ -65,7 +65,8 @@ impl Rules for CertificateSigningRequest {
         Ok(())
     }
 
-    /// What is asked for stays as it is. Approval gives conditions alone, and the status neither gives nor takes them.
+    /// Resets the spec, which is immutable. The approval subresource can't change the certificate, and the status
+    /// subresource can't change the Approved and Denied conditions.
     fn prepare_update(&self, hook: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()> {
         object::carry(old, object, "spec");
         match hook.subresource {
@@ -86,7 +87,7 @@ impl Rules for CertificateSigningRequest {
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.metadata(errors);
         self.validate(change.object, errors);
-        let at = At::root("status");
+        let at = FieldPath::root("status");
         let (new, old) = (change.object.at("status"), change.old.at("status"));
         conditions(at.field("conditions"), new, errors);
         let list = at.field("conditions");
@@ -115,7 +116,7 @@ impl Rules for CertificateSigningRequest {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         let request = spec.str("request");
         let text = STANDARD.decode(request).unwrap_or_default();
         if pem::labels(&text).first().is_none_or(|label| label != "CERTIFICATE REQUEST") {
@@ -149,8 +150,8 @@ impl Rules for CertificateSigningRequest {
     }
 }
 
-/// Validates the name of a signer: a domain, a slash, a path of names.
-fn signer_name(at: At<'_>, signer: &str, errors: &mut Errors) {
+/// Validates a signer name of the form `domain/path`.
+fn signer_name(at: FieldPath<'_>, signer: &str, errors: &mut Errors) {
     if signer.is_empty() {
         return errors.required(at, "");
     }
@@ -159,7 +160,7 @@ fn signer_name(at: At<'_>, signer: &str, errors: &mut Errors) {
         let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
         return errors.invalid(at, signer, why);
     };
-    // The first part that is wrong says enough.
+    // Only the first invalid label is reported.
     let faults = |whole: &str, rule: fn(&str) -> Vec<String>| {
         let first = whole.split('.').map(|part| (part, rule(part))).find(|(_, faults)| !faults.is_empty());
         let (part, faults) = first.unwrap_or_default();
@@ -180,11 +181,11 @@ fn signer_name(at: At<'_>, signer: &str, errors: &mut Errors) {
 
 const MAX_DOMAIN: usize = 253;
 
-/// A domain, and a path that has room for another and a label.
+/// Maximum length of a signer name: a domain, a slash, and a path of a domain, a label and a dot.
 const MAX_SIGNER: usize = MAX_DOMAIN + 1 + (MAX_DOMAIN + 63 + 1);
 
-/// Validates what was decided about a request.
-fn conditions(at: At<'_>, status: &Value, errors: &mut Errors) {
+/// Validates the conditions of a request.
+fn conditions(at: FieldPath<'_>, status: &Value, errors: &mut Errors) {
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, condition) in status.list("conditions").iter().enumerate() {
         let place = at.index(index);
@@ -214,10 +215,10 @@ fn conditions(at: At<'_>, status: &Value, errors: &mut Errors) {
     }
 }
 
-/// Conditions that are there or are not: none says that something is not so.
+/// Conditions that are either true or absent.
 const DECISIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
 
-/// Why this can't be the certificate that was asked for, as far as its blocks tell.
+/// Returns why a certificate is invalid, judging by its PEM labels only.
 fn certificate_fault(certificate: &str) -> Option<String> {
     if certificate.is_empty() {
         return None;
@@ -230,7 +231,7 @@ fn certificate_fault(certificate: &str) -> Option<String> {
     }
 }
 
-/// Takes what was decided over from before, unless there is more or less of it: that is refused later on.
+/// Resets the Approved and Denied conditions, unless their number changed, which validation rejects.
 fn keep_decisions(object: &mut Value, old: &Value) {
     let before = old.at("status").list("conditions");
     let Some(conditions) =
@@ -249,7 +250,7 @@ fn keep_decisions(object: &mut Value, old: &Value) {
     }
 }
 
-/// Fills in when conditions were written, and since when they are what they are.
+/// Sets lastUpdateTime and lastTransitionTime of conditions if absent.
 fn stamp_conditions(object: &mut Value, old: &Value, now: &str) {
     let before = old.at("status").list("conditions");
     let conditions = object::child(object, "status").get_mut("conditions").and_then(Value::as_array_mut);
@@ -268,7 +269,7 @@ fn stamp_conditions(object: &mut Value, old: &Value, now: &str) {
     }
 }
 
-/// Usages of certificates, sorted.
+/// Key usages, sorted.
 const USAGES: [&str; 23] = [
     "any",
     "cert sign",

@@ -6,7 +6,7 @@ use steersman_api::{names, object, status::ApiResult, strategy::Hook, table::Cel
 
 use crate::{
     cells::text,
-    check::{At, Errors, FieldErrors, Read},
+    check::{Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -22,7 +22,7 @@ pub(super) const KIND: Kind = Kind {
 
 struct Lease;
 
-/// Fields for electing leaders in concert, which is off.
+/// Fields of the feature CoordinatedLeaderElection, which is disabled.
 const COORDINATED: [&str; 2] = ["strategy", "preferredHolder"];
 
 impl Rules for Lease {
@@ -41,7 +41,7 @@ impl Rules for Lease {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         if let Some(seconds) = spec.opt_int("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
             errors.invalid(at.field("leaseDurationSeconds"), seconds, "must be greater than 0");
         }

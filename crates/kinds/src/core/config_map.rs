@@ -6,7 +6,7 @@ use steersman_api::{fields::FieldError, table::Cell};
 
 use crate::{
     cells::length,
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     core::config_data::{MAX_SIZE, decoded_length, immutable},
     kind::{Change, Column, Kind, Rules},
 };
@@ -23,7 +23,7 @@ struct ConfigMap;
 impl Rules for ConfigMap {
     fn validate(&self, object: &Value, errors: &mut Errors) {
         let mut size = 0;
-        let at = At::root("data");
+        let at = FieldPath::root("data");
         for (key, value) in object.pairs("data") {
             errors.all(&at.key(key), key, check::config_key(key));
             if object.at("binaryData").opt(key).is_some() {
@@ -31,7 +31,7 @@ impl Rules for ConfigMap {
             }
             size += value.as_str().map_or(0, str::len);
         }
-        let at = At::root("binaryData");
+        let at = FieldPath::root("binaryData");
         for (key, value) in object.pairs("binaryData") {
             errors.all(&at.key(key), key, check::config_key(key));
             size += decoded_length(value);

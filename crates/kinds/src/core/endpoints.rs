@@ -8,7 +8,7 @@ use steersman_api::{names, object, table::Cell};
 
 use crate::{
     cells::{first_of, list},
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     ip::{self, endpoint_ip, ip_warning},
     kind::{Change, Column, Kind, Rules},
 };
@@ -66,7 +66,7 @@ impl Rules for Endpoints {
 }
 
 fn subsets(object: &Value, errors: &mut Errors) {
-    let at = At::root("subsets");
+    let at = FieldPath::root("subsets");
     for (index, subset) in object.list("subsets").iter().enumerate() {
         let at = at.index(index);
         if subset.list("addresses").is_empty() && subset.list("notReadyAddresses").is_empty() {

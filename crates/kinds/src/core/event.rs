@@ -1,4 +1,4 @@
-//! Event of the core group, in whose form those of `events.k8s.io` are stored as well.
+//! Event of the core group, which is also the storage version of `events.k8s.io`.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use steersman_api::{
 
 use crate::{
     cells::{number, text},
-    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     internal,
     kind::{Change, Column, Kind, Rules, Selectable},
 };
@@ -47,12 +47,12 @@ pub(crate) const SELECTABLE: &[Selectable] = &[
     Selectable::new("involvedObject.fieldPath", &["involvedObject", "fieldPath"]),
     Selectable::new("reason", &["reason"]),
     Selectable::new("reportingComponent", &["reportingComponent"]),
-    // Events of the newer form say it elsewhere.
+    // Events of `events.k8s.io` have reportingComponent instead of source.component.
     Selectable::new("source", &["source", "component"]).or_field(&["reportingComponent"]),
     Selectable::new("type", &["type"]),
 ];
 
-/// An Event, written by way of the core group or of events.k8s.io.
+/// Rules of Events written through the core group or `events.k8s.io`.
 pub(crate) struct Event {
     pub(crate) core: bool,
 }
@@ -171,12 +171,12 @@ impl Event {
             }
             self.reported(object, errors);
         }
-        errors.all(&At::root("namespace"), namespace, names::subdomain(namespace));
+        errors.all(&FieldPath::root("namespace"), namespace, names::subdomain(namespace));
     }
 
     fn reported(&self, object: &Value, errors: &mut Errors) {
         let controller = object.str("reportingComponent");
-        let at = At::root(if self.core { "reportingComponent" } else { "reportingController" });
+        let at = FieldPath::root(if self.core { "reportingComponent" } else { "reportingController" });
         if controller.is_empty() {
             errors.required(at, "");
         }
@@ -195,7 +195,7 @@ impl Event {
     }
 }
 
-/// Names of an Event's fields in the core group and in events.k8s.io.
+/// Names of an Event's fields in the core group and in `events.k8s.io`.
 const EVENT_FIELDS: [(&str, &str); 6] = [
     ("involvedObject", "regarding"),
     ("message", "note"),

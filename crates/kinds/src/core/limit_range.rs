@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use steersman_api::{names, object, schema::quantity};
 
 use crate::{
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Kind, Rules},
     resources,
 };
@@ -26,7 +26,7 @@ impl Rules for LimitRange {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let at = At::root("spec");
+        let at = FieldPath::root("spec");
         let at = at.field("limits");
         let mut kinds = BTreeSet::new();
         for (index, limit) in object.at("spec").list("limits").iter().enumerate() {
@@ -51,7 +51,7 @@ impl Rules for LimitRange {
     }
 }
 
-/// Takes over what other fields say where this one says nothing.
+/// Defaults missing entries of a field from other fields; the first source has precedence.
 fn fill(limit: &mut Map<String, Value>, field: &str, sources: &[&str]) {
     let mut found: Vec<(String, Value)> = Vec::new();
     for source in sources {
@@ -70,7 +70,7 @@ fn fill(limit: &mut Map<String, Value>, field: &str, sources: &[&str]) {
     }
 }
 
-fn validate_limit(at: At<'_>, kind: &str, limit: &Value, errors: &mut Errors) {
+fn validate_limit(at: FieldPath<'_>, kind: &str, limit: &Value, errors: &mut Errors) {
     let validate_name: resources::ValidateName = match kind {
         "Pod" | "Container" => resources::container_name,
         _ => resources::any_name,
@@ -101,7 +101,7 @@ fn validate_limit(at: At<'_>, kind: &str, limit: &Value, errors: &mut Errors) {
     }
 }
 
-fn compare(at: At<'_>, kind: &str, limit: &Value, name: &str, errors: &mut Errors) {
+fn compare(at: FieldPath<'_>, kind: &str, limit: &Value, name: &str, errors: &mut Errors) {
     let of = |field: &str| {
         if kind == "Pod" && field.starts_with("default") { None } else { limit.at(field).opt_str(name) }
     };

@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::text,
-    check::{At, Errors, FieldErrors, Read},
+    check::{Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules, Selectable},
 };
 
@@ -29,10 +29,10 @@ pub(super) const KIND: Kind = Kind {
 
 struct Namespace;
 
-/// The finalizer that stands for a namespace's content.
+/// Finalizer in the spec that is removed once a namespace's content is deleted.
 const CONTENT: &str = "kubernetes";
 
-/// Labels a namespace with its name, once it has one.
+/// Sets the label `kubernetes.io/metadata.name`, if the name is known.
 fn label(object: &mut Value) {
     let name = object::name(object).to_owned();
     if !name.is_empty() {
@@ -48,7 +48,7 @@ impl Rules for Namespace {
     }
 
     fn prepare_create(&self, _: Hook<'_>, object: &mut Value) -> ApiResult<()> {
-        // A name that the server made up was not known to the defaults.
+        // A generated name was not known yet during defaulting.
         label(object);
         object::child(object, "status").insert("phase".into(), "Active".into());
         let spec = object::child(object, "spec");
@@ -73,7 +73,7 @@ impl Rules for Namespace {
             errors.invalid("status.Phase", phase, why);
         }
         if change.subresource == Some("finalize") {
-            let at = At::root("spec");
+            let at = FieldPath::root("spec");
             let list = at.field("finalizers");
             for (index, name) in change.object.at("spec").strs("finalizers").into_iter().enumerate() {
                 errors.all(&list.index(index), name, names::qualified(name));
@@ -86,7 +86,7 @@ impl Rules for Namespace {
     }
 
     fn prepare_update(&self, hook: Hook<'_>, object: &mut Value, old: &Value) -> ApiResult<()> {
-        // Only the finalize subresource changes these.
+        // Only the finalize subresource can change the finalizers in the spec.
         if hook.subresource != Some("finalize") {
             object::carry(old, object, "spec");
         }

@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::{list, or_none, text},
-    check::{At, Errors, FieldErrors, Read, default},
+    check::{Errors, FieldErrors, FieldPath, Read, default},
     kind::{Change, Column, Kind, Rules, Selectable},
 };
 
@@ -48,12 +48,12 @@ impl Rules for Node {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        taints(At::root("metadata").field("taints"), object.at("spec").list("taints"), errors);
+        taints(FieldPath::root("metadata").field("taints"), object.at("spec").list("taints"), errors);
     }
 
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.metadata(errors);
-        // The real server asks twice, but for a status only once.
+        // kube-apiserver validates twice, but only once for status updates.
         if !change.is_status() {
             self.validate(change.object, errors);
         }
@@ -63,7 +63,7 @@ impl Rules for Node {
 
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-fn taints(at: At<'_>, taints: &[Value], errors: &mut Errors) {
+fn taints(at: FieldPath<'_>, taints: &[Value], errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let at = at.index(index);

@@ -9,7 +9,7 @@ use steersman_api::{
 
 use crate::{
     cells::{access_modes, list, text},
-    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read, child},
+    check::{self, Errors, FieldErrors, FieldPath, IMMUTABLE, Read, child},
     core::persistent_volume_claim as claim,
     core::pod::{affinity, defaults, volume, warnings_of_node_term},
     internal,
@@ -87,14 +87,14 @@ impl Rules for PersistentVolume {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        validate_volume(At::root("spec"), object.at("spec"), object::name(object), errors);
+        validate_volume(FieldPath::root("spec"), object.at("spec"), object::name(object), errors);
     }
 
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         if change.is_status() {
             return change.metadata(errors);
         }
-        // Asked twice in the real server.
+        // Validated twice in kube-apiserver, so errors are reported twice.
         for _ in 0..2 {
             change.whole_metadata(errors);
             self.validate(change.object, errors);
@@ -126,7 +126,7 @@ impl Rules for PersistentVolume {
     }
 }
 
-/// The affinity may only take over newer names of labels.
+/// Validates that the node affinity only changes from beta to GA labels.
 fn node_affinity_change(new: &Value, old: &Value, errors: &mut Errors) {
     let (now, then) = (new.at("nodeAffinity"), old.at("nodeAffinity"));
     if then.is_null() || now == then {
@@ -158,9 +158,9 @@ fn node_affinity_change(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-type Validate = fn(At<'_>, &Value, &mut Errors);
+type Validate = fn(FieldPath<'_>, &Value, &mut Errors);
 
-/// The kinds of volumes: field, what it is called when there are two, what it is called otherwise, and its validation.
+/// Volume sources: field, name in errors about several sources, name in other errors, and validation.
 const SOURCES: &[(&str, &str, &str, Validate)] = &[
     ("hostPath", "hostPath", "hostPath", volume::host_path),
     ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", |at, v, e| volume::disk(at, v, "pdName", e)),
@@ -240,7 +240,7 @@ const SOURCES: &[(&str, &str, &str, Validate)] = &[
     }),
 ];
 
-fn validate_volume(at: At<'_>, spec: &Value, name: &str, errors: &mut Errors) {
+fn validate_volume(at: FieldPath<'_>, spec: &Value, name: &str, errors: &mut Errors) {
     claim::access_modes(at, spec, "", errors);
     let place = at.field("capacity");
     let count = spec.pairs("capacity").count();

@@ -1,4 +1,4 @@
-//! PersistentVolumeClaim, and templates for it.
+//! PersistentVolumeClaim and its templates.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::{self, list, text},
-    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{self, Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     kind::{Change, Column, Kind, Rules},
     resources,
 };
@@ -64,7 +64,7 @@ impl Rules for PersistentVolumeClaim {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        validate_spec(At::root("spec"), object.at("spec"), false, errors);
+        validate_spec(FieldPath::root("spec"), object.at("spec"), false, errors);
     }
 
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
@@ -75,11 +75,11 @@ impl Rules for PersistentVolumeClaim {
         change.whole_metadata(errors);
         let old_group = |field: &str| change.old.path(&["spec", field]).opt("apiGroup").is_some();
         let any_group = old_group("dataSource") || old_group("dataSourceRef");
-        validate_spec(At::root("spec"), change.object.at("spec"), any_group, errors);
+        validate_spec(FieldPath::root("spec"), change.object.at("spec"), any_group, errors);
         validate_change(change, errors);
     }
 
-    fn settles_late(&self, _: &Value) -> bool {
+    fn stores_first_update(&self, _: &Value) -> bool {
         true
     }
 
@@ -95,7 +95,7 @@ impl Rules for PersistentVolumeClaim {
     }
 }
 
-/// Warnings about the spec of a claim at a place.
+/// Returns warnings about a claim's spec at a path.
 pub(crate) fn spec_warnings(at: &str, spec: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     for part in ["requests", "limits"] {
@@ -110,12 +110,12 @@ pub(crate) fn spec_warnings(at: &str, spec: &Value) -> Vec<String> {
     warnings
 }
 
-/// Defaults of a claim's spec.
+/// Sets defaults of a claim's spec.
 pub(crate) fn default_spec(spec: &mut Map<String, Value>) {
     check::default(spec, "volumeMode", "Filesystem");
 }
 
-/// The older and the newer field for where data come from say the same.
+/// Keeps `dataSource` and its successor `dataSourceRef` in sync.
 fn prepare_sources(spec: &mut Map<String, Value>, old: &Value) {
     let is_set = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
     let other_namespace = |spec: &Map<String, Value>| {
@@ -155,8 +155,8 @@ fn prepare_sources(spec: &mut Map<String, Value>, old: &Value) {
     }
 }
 
-/// Validates a template of claims inside of something else.
-pub(crate) fn validate_template(at: At<'_>, template: &Value, errors: &mut Errors) {
+/// Validates a claim template in another object.
+pub(crate) fn validate_template(at: FieldPath<'_>, template: &Value, errors: &mut Errors) {
     let metadata = at.field("metadata");
     let given = template.at("metadata");
     check::annotations(metadata.field("annotations"), given.at("annotations"), errors);
@@ -174,8 +174,8 @@ pub(crate) fn validate_template(at: At<'_>, template: &Value, errors: &mut Error
     validate_spec(at.field("spec"), template.at("spec"), false, errors);
 }
 
-/// Validates which ways of access are asked for.
-pub(crate) fn access_modes(at: At<'_>, spec: &Value, missing: &str, errors: &mut Errors) {
+/// Validates access modes.
+pub(crate) fn access_modes(at: FieldPath<'_>, spec: &Value, missing: &str, errors: &mut Errors) {
     let modes = spec.strs("accessModes");
     let place = at.field("accessModes");
     if modes.is_empty() {
@@ -190,8 +190,8 @@ pub(crate) fn access_modes(at: At<'_>, spec: &Value, missing: &str, errors: &mut
     }
 }
 
-/// Validates the spec of a claim; `any_group` allows odd names of groups that were there before.
-pub(crate) fn validate_spec(at: At<'_>, spec: &Value, any_group: bool, errors: &mut Errors) {
+/// Validates a claim's spec. `any_group` tolerates invalid API groups that were stored before.
+pub(crate) fn validate_spec(at: FieldPath<'_>, spec: &Value, any_group: bool, errors: &mut Errors) {
     check::label_selector(at.field("selector"), spec.at("selector"), errors);
     access_modes(at, spec, "at least 1 access mode is required", errors);
     let place = at.field("resources");
@@ -230,7 +230,7 @@ pub(crate) fn validate_spec(at: At<'_>, spec: &Value, any_group: bool, errors: &
     }
 }
 
-fn data_source(at: At<'_>, source: &Value, any_group: bool, errors: &mut Errors) {
+fn data_source(at: FieldPath<'_>, source: &Value, any_group: bool, errors: &mut Errors) {
     for field in ["name", "kind"] {
         if source.str(field).is_empty() {
             errors.required(at.field(field), "");
@@ -323,7 +323,7 @@ fn validate_status(object: &Value, errors: &mut Errors) {
     if object.at("spec").list("accessModes").is_empty() {
         errors.required("Spec.accessModes", "");
     }
-    let at = At::root("status");
+    let at = FieldPath::root("status");
     let place = at.field("capacity");
     for (name, amount) in object.at("status").pairs("capacity") {
         let whole = quantity::whole(amount.as_str().unwrap_or_default());
@@ -345,7 +345,7 @@ fn cell(column: &str, object: &Value, _: Timestamp) -> Option<Cell> {
     })
 }
 
-/// The cell of a column that volumes have as well.
+/// Returns the cell of a column common to claims and volumes.
 pub(crate) fn volume_cell(column: &str, object: &Value) -> Option<Cell> {
     let or_unset = |path: &[&str]| match object::text(object, path).unwrap_or_default() {
         "" => "<unset>".into(),

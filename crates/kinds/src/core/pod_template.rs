@@ -6,7 +6,7 @@ use steersman_api::{object, table::Cell};
 
 use crate::{
     cells::{self, labels, or_none},
-    check::{At, Errors, Read, made},
+    check::{Errors, FieldPath, Read, made},
     core::pod,
     kind::{Column, Kind, Rules},
 };
@@ -32,7 +32,7 @@ impl Rules for PodTemplate {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        pod::validate_template(At::root("template"), object.at("template"), errors);
+        pod::validate_template(FieldPath::root("template"), object.at("template"), errors);
     }
 
     fn is_new_generation(&self, object: &Value, old: &Value) -> bool {

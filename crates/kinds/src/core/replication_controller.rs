@@ -6,7 +6,7 @@ use steersman_api::{object, table::Cell};
 
 use crate::{
     cells::{self, labels, number, or_none},
-    check::{self, At, Errors, FieldErrors, Read, default, made},
+    check::{self, Errors, FieldErrors, FieldPath, Read, default, made},
     core::pod,
     kind::{Change, Column, Kind, Rules, Selectable},
     workload::{always_running, not_negative, replica_status, template_warnings},
@@ -55,7 +55,7 @@ impl Rules for ReplicationController {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         not_negative(at, spec, &["minReadySeconds"], errors);
         let chosen = spec.at("selector");
         let empty = chosen.as_object().is_none_or(Map::is_empty);

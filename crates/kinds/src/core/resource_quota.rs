@@ -8,7 +8,7 @@ use steersman_api::{object, status::ApiResult, strategy::Hook, table::Cell};
 
 use crate::{
     cells::plain,
-    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     internal,
     kind::{Change, Column, Kind, Rules},
     resources,
@@ -50,7 +50,7 @@ impl Rules for ResourceQuota {
     }
 }
 
-fn amounts(at: At<'_>, value: &Value, field: &str, errors: &mut Errors) {
+fn amounts(at: FieldPath<'_>, value: &Value, field: &str, errors: &mut Errors) {
     let at = at.field(field);
     for (name, amount) in value.pairs(field) {
         resources::quota_name(at.key(name), name, errors);
@@ -59,7 +59,7 @@ fn amounts(at: At<'_>, value: &Value, field: &str, errors: &mut Errors) {
 }
 
 fn validate_quota_status(object: &Value, errors: &mut Errors) {
-    let at = At::root("status");
+    let at = FieldPath::root("status");
     amounts(at, object.at("status"), "hard", errors);
     amounts(at, object.at("status"), "used", errors);
 }
@@ -102,7 +102,7 @@ fn scope_covers(scope: &str, resource: &str) -> bool {
 }
 
 fn validate_quota(object: &Value, errors: &mut Errors) {
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     let spec = object.at("spec");
     amounts(at, spec, "hard", errors);
     let uncovered = |scope: &str| {
@@ -162,7 +162,7 @@ fn validate_quota(object: &Value, errors: &mut Errors) {
     conflicts(place, &named, spec, errors);
 }
 
-fn conflicts(at: At<'_>, scopes: &[&str], spec: &Value, errors: &mut Errors) {
+fn conflicts(at: FieldPath<'_>, scopes: &[&str], spec: &Value, errors: &mut Errors) {
     for (a, b) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
         if scopes.contains(&a) && scopes.contains(&b) {
             errors.invalid(at, spec.shown("scopes"), "conflicting scopes");

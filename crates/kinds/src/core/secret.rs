@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::{length, text},
-    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{self, Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     core::config_data::{MAX_SIZE, decoded_length, immutable},
     kind::{Change, Column, Kind, Rules, Selectable},
     pem,
@@ -41,7 +41,7 @@ impl Rules for Secret {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let at = At::root("data");
+        let at = FieldPath::root("data");
         let mut size = 0;
         for (key, value) in object.pairs("data") {
             errors.all(&at.key(key), key, check::config_key(key));
@@ -96,14 +96,14 @@ impl Rules for Secret {
     }
 }
 
-/// The warning about the certificate of a Secret, if any.
+/// Returns the warning about the certificate of a TLS Secret, if any.
 fn certificate(object: &Value) -> Option<String> {
     let file = |key: &str| STANDARD.decode(object.at("data").str(key)).unwrap_or_default();
     let is_tls = object.str("type") == "kubernetes.io/tls";
     is_tls.then(|| pem::check_pair(&file("tls.crt"), &file("tls.key"))).flatten()
 }
 
-fn docker_file(at: At<'_>, content: &Value, errors: &mut Errors) {
+fn docker_file(at: FieldPath<'_>, content: &Value, errors: &mut Errors) {
     let Some(text) = content.as_str() else { return errors.required(at, "") };
     let bytes = STANDARD.decode(text).unwrap_or_default();
     let why = match serde_json::from_slice::<Value>(&bytes) {

@@ -14,7 +14,7 @@ use steersman_api::{
 
 use crate::{
     cells::{first_of, list, plain, text},
-    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{self, Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     core::endpoints::PROTOCOLS,
     ip::{self, endpoint_ip, ip_warning},
     kind::{Change, Column, Kind, Rules},
@@ -95,7 +95,7 @@ impl Rules for EndpointSlice {
     }
 }
 
-/// Version 1 has no topology; it can't be written.
+/// Drops deprecatedTopology, which can't be set through v1.
 fn drop_topology(object: &mut Value) {
     for endpoint in check::children(object::ensure(object), "endpoints") {
         endpoint.remove("deprecatedTopology");
@@ -103,8 +103,8 @@ fn drop_topology(object: &mut Value) {
 }
 
 fn slice(object: &Value, errors: &mut Errors) {
-    errors.one_of(At::root("addressType"), object.str("addressType"), &["FQDN", "IPv4", "IPv6"]);
-    let at = At::root("ports");
+    errors.one_of(FieldPath::root("addressType"), object.str("addressType"), &["FQDN", "IPv4", "IPv6"]);
+    let at = FieldPath::root("ports");
     let ports = object.list("ports");
     if ports.len() > 20_000 {
         return errors.push(FieldError::too_many(at, ports.len(), 20_000));
@@ -134,7 +134,7 @@ fn slice(object: &Value, errors: &mut Errors) {
 }
 
 fn slice_endpoints(object: &Value, errors: &mut Errors) {
-    let at = At::root("endpoints");
+    let at = FieldPath::root("endpoints");
     let endpoints = object.list("endpoints");
     if endpoints.len() > 1000 {
         return errors.push(FieldError::too_many(at, endpoints.len(), 1000));
@@ -169,7 +169,7 @@ fn slice_endpoints(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn slice_hints(at: At<'_>, hints: &Value, errors: &mut Errors) {
+fn slice_hints(at: FieldPath<'_>, hints: &Value, errors: &mut Errors) {
     for (field, validate) in
         [("forZones", names::label_value as fn(&str) -> Vec<String>), ("forNodes", names::subdomain)]
     {
@@ -191,7 +191,7 @@ fn slice_hints(at: At<'_>, hints: &Value, errors: &mut Errors) {
     }
 }
 
-fn slice_address(list: At<'_>, at: At<'_>, address: &str, kind: &str, errors: &mut Errors) {
+fn slice_address(list: FieldPath<'_>, at: FieldPath<'_>, address: &str, kind: &str, errors: &mut Errors) {
     let before = errors.len();
     match kind {
         "IPv4" | "IPv6" => {

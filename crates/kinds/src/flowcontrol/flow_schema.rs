@@ -7,7 +7,7 @@ use steersman_api::{names, object, table::Cell};
 use super::check_conditions;
 use crate::{
     cells::{number, text, text_or_none},
-    check::{At, Errors, FieldErrors, Read, default_zero, made},
+    check::{Errors, FieldErrors, FieldPath, Read, default_zero, made},
     internal,
     kind::{Change, Column, Kind, Rules},
 };
@@ -41,7 +41,7 @@ impl Rules for FlowSchema {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        check_spec(object::name(object), object.at("spec"), At::root("spec"), errors);
+        check_spec(object::name(object), object.at("spec"), FieldPath::root("spec"), errors);
         check_fixed(object, errors);
         check_conditions(object, errors);
     }
@@ -54,7 +54,7 @@ impl Rules for FlowSchema {
     }
 }
 
-fn check_spec(name: &str, spec: &Value, at: At<'_>, errors: &mut Errors) {
+fn check_spec(name: &str, spec: &Value, at: FieldPath<'_>, errors: &mut Errors) {
     let precedence = spec.int("matchingPrecedence");
     let mut refuse = |why: String| errors.invalid(at.field("matchingPrecedence"), precedence, why);
     if precedence <= 0 {
@@ -85,7 +85,7 @@ fn check_spec(name: &str, spec: &Value, at: At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Validates that the two schemas without which there would be requests of no class are what they always are.
+/// Validates that the mandatory schemas `exempt` and `catch-all` have their fixed spec.
 fn check_fixed(object: &Value, errors: &mut Errors) {
     let (name, spec) = (object::name(object), object.at("spec"));
     let fixed = |precedence: i64, level: &str, method: Value, groups: &[&str]| {
@@ -118,7 +118,7 @@ fn check_fixed(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn check_rule(rule: &Value, at: At<'_>, errors: &mut Errors) {
+fn check_rule(rule: &Value, at: FieldPath<'_>, errors: &mut Errors) {
     let subjects = at.field("subjects");
     for (index, subject) in rule.list("subjects").iter().enumerate() {
         check_subject(subject, subjects.index(index), errors);
@@ -140,7 +140,7 @@ fn check_rule(rule: &Value, at: At<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_subject(subject: &Value, at: At<'_>, errors: &mut Errors) {
+fn check_subject(subject: &Value, at: FieldPath<'_>, errors: &mut Errors) {
     let forbid = |errors: &mut Errors, field: &str, kind: &str| {
         if subject.opt(field).is_some() {
             let why = format!("{field} is forbidden when subject kind is not '{kind}'");
@@ -182,8 +182,14 @@ fn check_subject(subject: &Value, at: At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Checks a list in which `*` stands alone. Gives whether it names something else.
-fn check_list(rule: &Value, field: &str, what: (&str, &str), at: &At<'_>, errors: &mut Errors) -> bool {
+/// Validates a list in which `*` must be the only entry. Returns whether it has entries but no `*`.
+fn check_list(
+    rule: &Value,
+    field: &str,
+    what: (&str, &str),
+    at: &FieldPath<'_>,
+    errors: &mut Errors,
+) -> bool {
     let list = rule.strs(field);
     if list.is_empty() {
         errors.required(at.field(field), what.0);
@@ -197,14 +203,14 @@ fn check_list(rule: &Value, field: &str, what: (&str, &str), at: &At<'_>, errors
     !has_wildcard
 }
 
-fn check_verbs(rule: &Value, at: &At<'_>, errors: &mut Errors) {
+fn check_verbs(rule: &Value, at: &FieldPath<'_>, errors: &mut Errors) {
     let names = check_list(rule, "verbs", ("verbs must contain at least one value", "verbs"), at, errors);
     if names && !rule.strs("verbs").iter().all(|verb| VERBS.contains(verb)) {
         errors.unsupported(at.field("verbs"), rule.shown("verbs"), &VERBS);
     }
 }
 
-fn check_resource_rule(rule: &Value, at: At<'_>, errors: &mut Errors) {
+fn check_resource_rule(rule: &Value, at: FieldPath<'_>, errors: &mut Errors) {
     check_verbs(rule, &at, errors);
     let groups = ("resource rules must supply at least one api group", "api groups");
     check_list(rule, "apiGroups", groups, &at, errors);
@@ -226,7 +232,7 @@ fn check_resource_rule(rule: &Value, at: At<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_path_rule(rule: &Value, at: At<'_>, errors: &mut Errors) {
+fn check_path_rule(rule: &Value, at: FieldPath<'_>, errors: &mut Errors) {
     check_verbs(rule, &at, errors);
     let what = ("nonResourceURLs must contain at least one value", "non-resource URLs");
     if check_list(rule, "nonResourceURLs", what, &at, errors) {

@@ -8,15 +8,15 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::{
-    check::{At, Errors, FieldErrors, Read},
+    check::{Errors, FieldErrors, FieldPath, Read},
     kind::Kind,
 };
 
 pub(crate) static KINDS: &[Kind] = &[flow_schema::KIND, priority_level_configuration::KIND];
 
-/// Validates the conditions of a status, of which only the types matter.
+/// Validates that conditions have a type, and no type twice.
 fn check_conditions(object: &Value, errors: &mut Errors) {
-    let (status, mut seen) = (At::root("status"), HashSet::new());
+    let (status, mut seen) = (FieldPath::root("status"), HashSet::new());
     let at = status.field("conditions");
     for (index, condition) in object.at("status").list("conditions").iter().enumerate() {
         let (at, kind) = (at.index(index), condition.str("type"));

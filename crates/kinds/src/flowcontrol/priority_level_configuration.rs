@@ -7,7 +7,7 @@ use steersman_api::{object, table::Cell};
 use super::check_conditions;
 use crate::{
     cells::{or_none, text},
-    check::{At, Errors, FieldErrors, Read, between, child, default, default_zero},
+    check::{Errors, FieldErrors, FieldPath, Read, between, child, default, default_zero},
     internal,
     kind::{Change, Column, Kind, Rules},
 };
@@ -33,7 +33,7 @@ pub(super) const KIND: Kind = Kind {
 struct PriorityLevelConfiguration;
 
 const MAX_QUEUES: i64 = 10_000_000;
-/// Bits of the hash by which requests are spread over queues.
+/// Number of hash bits available for shuffle sharding of requests to queues.
 const MAX_HASH_BITS: i64 = 60;
 const NEGATIVE: &str = "must be a non-negative integer";
 
@@ -56,7 +56,7 @@ impl Rules for PriorityLevelConfiguration {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        check_spec(object::name(object), object.at("spec"), At::root("spec"), errors);
+        check_spec(object::name(object), object.at("spec"), FieldPath::root("spec"), errors);
         check_fixed(object, errors);
         check_conditions(object, errors);
     }
@@ -69,7 +69,7 @@ impl Rules for PriorityLevelConfiguration {
     }
 }
 
-fn check_spec(name: &str, spec: &Value, at: At<'_>, errors: &mut Errors) {
+fn check_spec(name: &str, spec: &Value, at: FieldPath<'_>, errors: &mut Errors) {
     let kind = spec.str("type");
     if (name == "exempt") != (kind == "Exempt") {
         errors.invalid(at.field("type"), kind, "must be 'Exempt' if and only if `name` is 'exempt'");
@@ -99,11 +99,11 @@ fn check_spec(name: &str, spec: &Value, at: At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Validates that the two levels which the schemas that are always there name are what they always are.
+/// Validates that the mandatory levels `exempt` and `catch-all` have their fixed spec.
 fn check_fixed(object: &Value, errors: &mut Errors) {
     let (name, spec) = (object::name(object), object.at("spec"));
     let (is_fixed, except) = match name {
-        // How much of it can be lent is up to people.
+        // The shares and lendable percentage of `exempt` can be changed.
         "exempt" => {
             (spec.str("type") == "Exempt" && spec.opt("limited").is_none(), " except the 'spec.exempt' field")
         }
@@ -119,21 +119,21 @@ fn check_fixed(object: &Value, errors: &mut Errors) {
     }
 }
 
-fn check_shares(level: &Value, at: &At<'_>, errors: &mut Errors) {
+fn check_shares(level: &Value, at: &FieldPath<'_>, errors: &mut Errors) {
     let shares = level.int("nominalConcurrencyShares");
     if shares < 0 {
         errors.invalid(at.field("nominalConcurrencyShares"), shares, NEGATIVE);
     }
 }
 
-fn check_lendable(level: &Value, at: &At<'_>, errors: &mut Errors) {
+fn check_lendable(level: &Value, at: &FieldPath<'_>, errors: &mut Errors) {
     let percent = level.int("lendablePercent");
     if !(0..=100).contains(&percent) {
         errors.invalid(at.field("lendablePercent"), percent, between(0, 100));
     }
 }
 
-fn check_limited(limited: &Value, at: At<'_>, errors: &mut Errors) {
+fn check_limited(limited: &Value, at: FieldPath<'_>, errors: &mut Errors) {
     check_shares(limited, &at, errors);
     let (response, place) = (limited.at("limitResponse"), at.field("limitResponse"));
     match response.str("type") {
@@ -161,7 +161,7 @@ fn check_limited(limited: &Value, at: At<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_queuing(queuing: &Value, at: At<'_>, errors: &mut Errors) {
+fn check_queuing(queuing: &Value, at: FieldPath<'_>, errors: &mut Errors) {
     const NOT_POSITIVE: &str = "must be positive";
     let (queues, hand) = (queuing.int("queues"), queuing.int("handSize"));
     let length = queuing.int("queueLengthLimit");

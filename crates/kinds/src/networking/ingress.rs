@@ -9,7 +9,7 @@ use steersman_api::{names, status::quote, table::Cell};
 use crate::{
     cells::{list, text_or},
     check::path_segment,
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     ip::{self, host_name},
     kind::{Change, Column, Kind, Rules},
 };
@@ -68,12 +68,12 @@ impl Rules for Ingress {
     }
 }
 
-/// Validates names and addresses of what balances load, apart from those that were there before.
+/// Validates the load balancer status. Addresses stored before are not validated again.
 fn balancer_status(object: &Value, old: &Value, errors: &mut Errors) {
     let path = ["status", "loadBalancer"];
     let known: Vec<&str> = old.path(&path).list("ingress").iter().map(|entry| entry.str("ip")).collect();
     for (index, entry) in object.path(&path).list("ingress").iter().enumerate() {
-        let at = At::root("status");
+        let at = FieldPath::root("status");
         let at = at.field("loadBalancer");
         let at = at.field("ingress");
         let at = at.index(index);
@@ -87,14 +87,14 @@ fn balancer_status(object: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn host_or_wildcard(at: At<'_>, host: &str, errors: &mut Errors) {
+fn host_or_wildcard(at: FieldPath<'_>, host: &str, errors: &mut Errors) {
     let complaints =
         if host.contains('*') { check::wildcard_subdomain(host) } else { names::subdomain(host) };
     errors.all(&at, host, complaints);
 }
 
 fn validate_ingress(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     let rules = spec.list("rules");
     if rules.is_empty() && spec.opt("defaultBackend").is_none() {
         let why = "either `defaultBackend` or `rules` must be specified";
@@ -143,7 +143,7 @@ fn validate_ingress(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn http_path(at: At<'_>, entry: &Value, errors: &mut Errors) {
+fn http_path(at: FieldPath<'_>, entry: &Value, errors: &mut Errors) {
     let Some(kind) = entry.opt_str("pathType") else {
         return errors.required(at.field("pathType"), "pathType must be specified");
     };
@@ -177,7 +177,7 @@ fn http_path(at: At<'_>, entry: &Value, errors: &mut Errors) {
     backend(at.field("backend"), entry.at("backend"), errors);
 }
 
-fn backend(at: At<'_>, backend: &Value, errors: &mut Errors) {
+fn backend(at: FieldPath<'_>, backend: &Value, errors: &mut Errors) {
     match (backend.opt("resource"), backend.opt("service")) {
         (Some(_), Some(_)) => errors.invalid(at, "", "cannot set both resource and service backends"),
         (Some(resource), None) => {

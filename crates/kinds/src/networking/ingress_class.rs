@@ -7,7 +7,7 @@ use steersman_api::{fields::FieldError, names, object, table::Cell};
 use crate::{
     cells::{class_name, text},
     check::path_segment,
-    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read, child, default},
+    check::{self, Errors, FieldErrors, FieldPath, IMMUTABLE, Read, child, default},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -29,7 +29,7 @@ impl Rules for IngressClass {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         let controller = spec.str("controller");
         if controller.len() > 250 {
             errors.push(FieldError::too_long(at.field("controller"), 250));

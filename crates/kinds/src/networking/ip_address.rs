@@ -5,7 +5,7 @@ use steersman_api::names::{self, NameRule};
 
 use crate::{
     check::path_segment,
-    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     ip,
     kind::{Change, Column, Kind, Rules},
 };
@@ -21,9 +21,9 @@ struct IpAddress;
 
 impl Rules for IpAddress {
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let metadata = At::root("metadata");
+        let metadata = FieldPath::root("metadata");
         ip::strict_ip(metadata.field("name"), object.at("metadata").str("name"), errors);
-        let at = At::root("spec");
+        let at = FieldPath::root("spec");
         let Some(parent) = object.at("spec").opt("parentRef") else {
             return errors.required(at.field("parentRef"), "");
         };

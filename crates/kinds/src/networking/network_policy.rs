@@ -6,7 +6,7 @@ use steersman_api::{object, table::Cell};
 
 use crate::{
     cells::{self, or_none},
-    check::{self, At, Errors, FieldErrors, Read, children, default, made},
+    check::{self, Errors, FieldErrors, FieldPath, Read, children, default, made},
     ip,
     kind::{Change, Column, Kind, Rules},
 };
@@ -66,7 +66,7 @@ impl Rules for NetworkPolicy {
     }
 }
 
-/// The blocks of addresses in a policy, with the places of their peers.
+/// Returns the IP blocks of a policy, with the paths of their peers.
 fn blocks(spec: &Value) -> Vec<(String, &Value)> {
     let mut found = Vec::new();
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
@@ -82,7 +82,7 @@ fn blocks(spec: &Value) -> Vec<(String, &Value)> {
 }
 
 fn validate_policy(spec: &Value, known: &[String], errors: &mut Errors) {
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     check::label_selector(at.field("podSelector"), spec.at("podSelector"), errors);
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         let place = at.field(list);
@@ -111,7 +111,7 @@ fn validate_policy(spec: &Value, known: &[String], errors: &mut Errors) {
     }
 }
 
-fn policy_port(at: At<'_>, port: &Value, errors: &mut Errors) {
+fn policy_port(at: FieldPath<'_>, port: &Value, errors: &mut Errors) {
     let protocols = ["TCP", "UDP", "SCTP"];
     if let Some(protocol) = port.opt_str("protocol").filter(|protocol| !protocols.contains(protocol)) {
         errors.unsupported(at.field("protocol"), protocol, &protocols);
@@ -145,7 +145,7 @@ fn policy_port(at: At<'_>, port: &Value, errors: &mut Errors) {
     }
 }
 
-fn policy_peer(at: At<'_>, peer: &Value, known: &[String], errors: &mut Errors) {
+fn policy_peer(at: FieldPath<'_>, peer: &Value, known: &[String], errors: &mut Errors) {
     let mut found = 0;
     for field in ["podSelector", "namespaceSelector"] {
         if let Some(selector) = peer.opt(field) {
@@ -165,7 +165,7 @@ fn policy_peer(at: At<'_>, peer: &Value, known: &[String], errors: &mut Errors) 
     }
 }
 
-fn address_block(at: At<'_>, block: &Value, known: &[String], errors: &mut Errors) {
+fn address_block(at: FieldPath<'_>, block: &Value, known: &[String], errors: &mut Errors) {
     let whole = block.str("cidr");
     if whole.is_empty() {
         return errors.required(at.field("cidr"), "");

@@ -6,7 +6,7 @@ use steersman_api::table::Cell;
 
 use crate::{
     cells::{list, plain},
-    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     ip,
     kind::{Change, Column, Kind, Rules},
 };
@@ -24,7 +24,7 @@ struct ServiceCidr;
 
 impl Rules for ServiceCidr {
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let at = At::root("spec");
+        let at = FieldPath::root("spec");
         let at = at.field("cidrs");
         let cidrs = object.at("spec").strs("cidrs");
         if cidrs.is_empty() {
@@ -53,7 +53,7 @@ impl Rules for ServiceCidr {
         if change.is_status() {
             return;
         }
-        let at = At::root("spec");
+        let at = FieldPath::root("spec");
         let at = at.field("cidrs");
         let (new, old) = (change.object.at("spec").strs("cidrs"), change.old.at("spec").strs("cidrs"));
         if new.len() == old.len() || (old.len() == 1 && new.len() == 2) {

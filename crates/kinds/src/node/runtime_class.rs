@@ -6,7 +6,7 @@ use steersman_api::{names, table::Cell};
 
 use crate::{
     cells::text,
-    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{self, Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     core::pod::affinity,
     kind::{Change, Column, Kind, Rules},
     resources,
@@ -27,14 +27,20 @@ impl Rules for RuntimeClass {
     fn validate(&self, object: &Value, errors: &mut Errors) {
         match object.str("handler") {
             "" => errors.required("handler", ""),
-            name => errors.all(&At::root("handler"), name, names::label(name)),
+            name => errors.all(&FieldPath::root("handler"), name, names::label(name)),
         }
         if let Some(overhead) = object.opt("overhead") {
             let limits = json!({ "limits": overhead.at("podFixed") });
-            resources::requirements(At::root("overhead"), &limits, resources::container_name, &[], errors);
+            resources::requirements(
+                FieldPath::root("overhead"),
+                &limits,
+                resources::container_name,
+                &[],
+                errors,
+            );
         }
         if let Some(scheduling) = object.opt("scheduling") {
-            let at = At::root("scheduling");
+            let at = FieldPath::root("scheduling");
             check::labels(at.field("nodeSelector"), scheduling.pairs("nodeSelector"), errors);
             affinity::tolerations(at.field("tolerations"), scheduling.list("tolerations"), errors);
         }

@@ -12,7 +12,7 @@ use steersman_api::{
 
 use crate::{
     cells::{number, plain},
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     internal,
     kind::{Change, Column, Kind, Rules},
     workload::{at_most_all, int_or_percent},
@@ -40,7 +40,7 @@ struct PodDisruptionBudget;
 
 impl Rules for PodDisruptionBudget {
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let (at, spec) = (At::root("spec"), object.at("spec"));
+        let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
         let (least, most) = (spec.opt("minAvailable"), spec.opt("maxUnavailable"));
         if let (Some(least), Some(most)) = (least, most) {
             let selector = internal::show("*meta.LabelSelector", spec.at("selector"));
@@ -68,7 +68,7 @@ impl Rules for PodDisruptionBudget {
         if !change.is_status() {
             return self.validate(change.object, errors);
         }
-        let (at, status) = (At::root("status"), change.object.at("status"));
+        let (at, status) = (FieldPath::root("status"), change.object.at("status"));
         conditions(at.field("conditions"), status.list("conditions"), errors);
         for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
             errors.not_negative(at.field(field), status.int(field));
@@ -76,8 +76,8 @@ impl Rules for PodDisruptionBudget {
     }
 }
 
-/// Validates conditions of the common type.
-fn conditions(at: At<'_>, conditions: &[Value], errors: &mut Errors) {
+/// Validates a list of `metav1.Condition`.
+fn conditions(at: FieldPath<'_>, conditions: &[Value], errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let at = at.index(index);

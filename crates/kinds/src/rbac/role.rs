@@ -1,10 +1,10 @@
-//! Role, and the rules that ClusterRoles share with it.
+//! Role, and rules common to Roles and ClusterRoles.
 
 use serde_json::Value;
 use steersman_api::names::NameRule;
 
 use crate::{
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Kind, Rules},
     workload::is_sound,
 };
@@ -16,19 +16,19 @@ pub(super) const KIND: Kind = Kind {
     ..Kind::new("rbac.authorization.k8s.io", "roles")
 };
 
-/// A Role, or a ClusterRole if it is not namespaced.
+/// Rules of Roles, or of ClusterRoles if not namespaced.
 pub(crate) struct Role {
     pub(super) namespaced: bool,
 }
 
 impl Rules for Role {
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let at = At::root("rules");
+        let at = FieldPath::root("rules");
         for (index, entry) in object.list("rules").iter().enumerate() {
             rule(at.index(index), entry, self.namespaced, errors);
         }
         let Some(aggregation) = object.opt("aggregationRule").filter(|_| !self.namespaced) else { return };
-        let at = At::root("aggregationRule");
+        let at = FieldPath::root("aggregationRule");
         let list = at.field("clusterRoleSelectors");
         let selectors = aggregation.list("clusterRoleSelectors");
         if selectors.is_empty() {
@@ -50,7 +50,7 @@ impl Rules for Role {
     }
 }
 
-fn rule(at: At<'_>, rule: &Value, namespaced: bool, errors: &mut Errors) {
+fn rule(at: FieldPath<'_>, rule: &Value, namespaced: bool, errors: &mut Errors) {
     if rule.list("verbs").is_empty() {
         errors.required(at.field("verbs"), "verbs must contain at least one value");
     }

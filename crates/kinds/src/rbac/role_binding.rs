@@ -1,4 +1,4 @@
-//! RoleBinding, and the rules that ClusterRoleBindings share with it.
+//! RoleBinding, and rules common to RoleBindings and ClusterRoleBindings.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use steersman_api::{
 
 use crate::{
     cells::list,
-    check::{self, At, Errors, FieldErrors, Read, children, default_zero},
+    check::{self, Errors, FieldErrors, FieldPath, Read, children, default_zero},
     internal,
     kind::{Change, Column, Kind, Rules},
     rbac::GROUP,
@@ -34,7 +34,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::string("ServiceAccounts").wide(),
 ];
 
-/// A RoleBinding, or a ClusterRoleBinding if it is not namespaced.
+/// Rules of RoleBindings, or of ClusterRoleBindings if not namespaced.
 pub(crate) struct Binding {
     pub(super) namespaced: bool,
 }
@@ -53,7 +53,7 @@ impl Rules for Binding {
     }
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
-        let at = At::root("roleRef");
+        let at = FieldPath::root("roleRef");
         let role = object.at("roleRef");
         if role.str("apiGroup") != GROUP {
             errors.unsupported(at.field("apiGroup"), role.str("apiGroup"), &[GROUP]);
@@ -69,7 +69,7 @@ impl Rules for Binding {
                 errors.all(&at.field("name"), name, complaints);
             }
         }
-        let list = At::root("subjects");
+        let list = FieldPath::root("subjects");
         for (index, subject) in object.list("subjects").iter().enumerate() {
             self.subject(list.index(index), subject, errors);
         }
@@ -87,7 +87,7 @@ impl Rules for Binding {
 }
 
 impl Binding {
-    fn subject(&self, at: At<'_>, subject: &Value, errors: &mut Errors) {
+    fn subject(&self, at: FieldPath<'_>, subject: &Value, errors: &mut Errors) {
         let (name, group) = (subject.str("name"), subject.str("apiGroup"));
         if name.is_empty() {
             errors.required(at.field("name"), "");

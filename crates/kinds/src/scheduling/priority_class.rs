@@ -6,7 +6,7 @@ use steersman_api::{object, table::Cell};
 
 use crate::{
     cells::{flag, number, text},
-    check::{At, Errors, FieldErrors, Read, default},
+    check::{Errors, FieldErrors, FieldPath, Read, default},
     kind::{Change, Column, Kind, Rules},
 };
 
@@ -62,7 +62,7 @@ impl Rules for PriorityClass {
             );
         }
         if let Some(policy) = object.opt_str("preemptionPolicy") {
-            errors.one_of(At::root("preemptionPolicy"), policy, &["PreemptLowerPriority", "Never"]);
+            errors.one_of(FieldPath::root("preemptionPolicy"), policy, &["PreemptLowerPriority", "Never"]);
         }
     }
 

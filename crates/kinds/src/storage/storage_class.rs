@@ -8,7 +8,7 @@ use steersman_api::{fields::FieldError, names, object, table::Cell};
 
 use crate::{
     cells::{class_name, flag, text, text_or},
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     core::pod,
     kind::{Change, Column, Kind, Rules},
 };
@@ -41,7 +41,7 @@ impl Rules for StorageClass {
             "" => errors.required("provisioner", ""),
             name => {
                 let name = name.to_lowercase();
-                errors.all(&At::root("provisioner"), &name, names::qualified(&name));
+                errors.all(&FieldPath::root("provisioner"), &name, names::qualified(&name));
             }
         }
         parameters(object, errors);
@@ -87,7 +87,7 @@ impl Rules for StorageClass {
 }
 
 fn parameters(object: &Value, errors: &mut Errors) {
-    let at = At::root("parameters");
+    let at = FieldPath::root("parameters");
     if object.pairs("parameters").count() > 512 {
         return errors.push(FieldError::too_long(at, 512));
     }
@@ -103,11 +103,11 @@ fn parameters(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// Of terms that repeat each other, so many are told: the real server tells of each pair.
+/// Maximum number of errors about duplicate terms. kube-apiserver reports every pair, without a limit.
 const MOST_REPEATED: usize = 10_000;
 
 fn topologies(terms: &[Value], errors: &mut Errors) {
-    let at = At::root("allowedTopologies");
+    let at = FieldPath::root("allowedTopologies");
     let mut seen: HashMap<BTreeMap<&str, Vec<&str>>, usize> = HashMap::new();
     let mut told = 0;
     for (index, term) in terms.iter().enumerate() {
@@ -132,7 +132,7 @@ fn topologies(terms: &[Value], errors: &mut Errors) {
                 errors.duplicate(at.field("key"), key);
             }
         }
-        // The real server starts with as many empty terms as there are terms, each of which an empty one repeats.
+        // kube-apiserver starts with as many empty terms as there are terms. An empty term duplicates each of them.
         let empty = if expressions.is_empty() { terms.len() } else { 0 };
         let same = seen.entry(expressions).or_default();
         let repeated = (empty + *same).min(MOST_REPEATED - told);

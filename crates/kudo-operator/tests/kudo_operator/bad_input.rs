@@ -1,4 +1,4 @@
-//! What a plan makes of bad input: the status, the event, and the words.
+//! Plans with invalid input: the resulting status, event and message.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use steersman_kudo_operator::{FileError, Kudo, KudoOperator, PodFiles, Wait};
 
 const LONG: Duration = Duration::from_secs(120);
 
-/// One byte more than a pipe may have.
+/// One byte more than a Pipe task accepts.
 struct Huge;
 
 impl PodFiles for Huge {
@@ -74,15 +74,9 @@ async fn what_cannot_work_fails_for_good_with_its_reason_and_place() {
             apply,
             "apiVersion: v1\nmetadata: {name: a}\n",
             "TaskRenderingError",
-            "without apiVersion or kind",
+            "has no apiVersion or kind",
         ),
-        (
-            "noname",
-            apply,
-            "apiVersion: v1\nkind: ConfigMap\n",
-            "TaskRenderingError",
-            "a ConfigMap without a name",
-        ),
+        ("noname", apply, "apiVersion: v1\nkind: ConfigMap\n", "TaskRenderingError", "ConfigMap has no name"),
         (
             "kind",
             apply,
@@ -104,7 +98,7 @@ async fn what_cannot_work_fails_for_good_with_its_reason_and_place() {
             "kind: Toggle, spec: {parameter: TEXT, resources: [a.yaml]}",
             "a: b",
             "ToggleTaskError",
-            "no boolean",
+            "is not a boolean",
         ),
     ] {
         kudo.install(&[package(name, task, template)], Some(name), BTreeMap::new()).await.unwrap();
@@ -145,7 +139,7 @@ async fn what_the_server_refuses_is_retried_and_names_object_and_field() {
     })
     .await
     .unwrap();
-    // It goes on once it can.
+    // It continues once the value is valid.
     kudo.update("web", text("usual")).await.unwrap();
     assert_eq!(kudo.wait("web", LONG).await.unwrap().status, ExecutionStatus::Complete);
 }

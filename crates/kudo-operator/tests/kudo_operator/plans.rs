@@ -1,4 +1,4 @@
-//! Packages of our own, run on the embedded cluster.
+//! The project's own packages on the embedded cluster.
 
 use std::time::Duration;
 
@@ -125,14 +125,15 @@ async fn a_package_is_deployed_updated_triggered_and_uninstalled() {
     let template = deployment.spec.unwrap().template.metadata.unwrap().annotations.unwrap();
     let hash = template["kudo.dev/dependencies-hash"].clone();
     assert_eq!(template["kudo.dev/operator-version"], "0.1.0");
-    // The namespace of a template is overwritten, and the removed version of the budget is mapped.
+    // The namespace in a template is overridden, and the removed API version of the
+    // PodDisruptionBudget is converted.
     assert!(env.api::<ConfigMap>().get_opt("extra").await.unwrap().is_some());
     let uses = env.api::<ConfigMap>().get("uses").await.unwrap();
     let secret = &uses.data.unwrap()["secret"];
     assert_eq!(secret, "shop.deploy.main.key.key.key");
     assert!(env.api::<Secret>().get_opt(secret).await.unwrap().is_some());
 
-    // A parameter starts its own plan, and a mounted ConfigMap that changes restarts the pods.
+    // A parameter triggers its own plan, and a change of a mounted ConfigMap restarts the pods.
     kudo.update("shop", values(&[("COLOUR", "blue")])).await.unwrap();
     let plan = kudo.wait("shop", LONG).await.unwrap();
     assert_eq!(plan.name, "tune");
@@ -146,7 +147,7 @@ async fn a_package_is_deployed_updated_triggered_and_uninstalled() {
 
     kudo.uninstall("shop", Wait::For(LONG)).await.unwrap();
     let cleaned = env.api::<ConfigMap>().get_opt("cleaned").await.unwrap();
-    // It was owned by the instance: it is collected, or still has the annotation.
+    // It was owned by the instance, so it is garbage collected, or still has the annotation.
     assert!(cleaned.is_none_or(|map| map.metadata.annotations.unwrap()["by"] == "cleanup"));
     assert!(kudo.instance_opt("shop").await.unwrap().is_none());
 }
@@ -213,7 +214,7 @@ async fn a_failure_for_good_ends_the_plan_with_its_event() {
     env.wait("bad-instance", |instance: Option<&Instance>| instance.is_some()).await.unwrap();
 }
 
-/// A cluster whose API server asks no webhook.
+/// Starts a cluster without a webhook.
 async fn start_alone() -> (TestEnv, Kudo) {
     let mut env = TestEnv::on(Cluster::start().await.unwrap());
     let kudo = Kudo::new(env.client(), "default");
@@ -233,7 +234,7 @@ async fn without_a_webhook_the_operator_decides_about_changes() {
     kudo.trigger("shop", "backup", values(&[])).await.unwrap();
     assert_eq!(kudo.wait("shop", LONG).await.unwrap().name, "backup");
 
-    // What the client would not send: the operator tells that it is denied, and runs nothing.
+    // The client would not send this: the operator reports that it is denied, and runs nothing.
     let patch = serde_json::json!({ "spec": { "parameters": { "FIXED": "b" } } });
     let api = env.api::<Instance>();
     api.patch("shop", &Default::default(), &kube::api::Patch::Merge(&patch)).await.unwrap();
@@ -245,7 +246,7 @@ async fn without_a_webhook_the_operator_decides_about_changes() {
     assert_eq!(instance.spec.plan_execution, Default::default());
     let names: Vec<&str> = instance.status.history.iter().map(|run| run.plan.as_str()).collect();
     assert_eq!(names, ["backup", "tune", "deploy"]);
-    // Taken back, it is in order again.
+    // Reverting it makes the instance valid again.
     let patch = serde_json::json!({ "spec": { "parameters": { "FIXED": "a" } } });
     api.patch("shop", &Default::default(), &kube::api::Patch::Merge(&patch)).await.unwrap();
     kudo.uninstall("shop", Wait::For(LONG)).await.unwrap();
@@ -280,7 +281,7 @@ async fn a_plan_that_is_given_up_goes_on_with_its_step_when_it_is_retried() {
     .unwrap();
     assert_eq!(kudo.abort("slow").await.unwrap(), "deploy");
     let error = kudo.wait("slow", LONG).await.unwrap_err().to_string();
-    assert!(error.contains("FATAL_ERROR: given up by plan abort"), "{error}");
+    assert!(error.contains("FATAL_ERROR: aborted by `plan abort`"), "{error}");
     assert!(kudo.abort("slow").await.is_err(), "nothing runs any more");
     let run_of =
         |map: ConfigMap| map.metadata.annotations.unwrap()["kudo.dev/last-plan-execution-uid"].clone();
@@ -295,7 +296,7 @@ async fn a_plan_that_is_given_up_goes_on_with_its_step_when_it_is_retried() {
     assert_eq!(run_of(env.api::<ConfigMap>().get("map").await.unwrap()), first, "the first step ran once");
     assert!(kudo.retry("slow").await.is_err(), "the last plan did not fail");
 
-    // A value of one run is gone with it.
+    // A value for a single run is dropped after it.
     kudo.trigger("slow", "deploy", values(&[("TEXT", "once")])).await.unwrap();
     kudo.wait("slow", LONG).await.unwrap();
     assert_eq!(env.api::<ConfigMap>().get("map").await.unwrap().data.unwrap()["text"], "once");
@@ -310,7 +311,7 @@ async fn a_step_that_takes_too_long_fails_the_plan() {
     let (_env, kudo) = start().await;
     kudo.install(&[slow(", timeout: 1s")], Some("slow"), values(&[])).await.unwrap();
     let error = kudo.wait("slow", LONG).await.unwrap_err().to_string();
-    assert!(error.contains("step deploy.main.hang has taken longer than 1s"), "{error}");
+    assert!(error.contains("step deploy.main.hang exceeded its timeout of 1s"), "{error}");
     let status = &kudo.instance("slow").await.unwrap().status.plan_status["deploy"];
     assert_eq!(status.phases[0].steps[0].status, ExecutionStatus::Complete);
     assert_eq!(status.phases[0].steps[1].status, ExecutionStatus::FatalError);

@@ -1,4 +1,4 @@
-//! What an instance is kept at: pruned, repaired, previewed, judged by its own rules.
+//! Maintenance of instances: pruning, drift correction, previews and custom health checks.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn map(name: &str) -> String {
     )
 }
 
-/// A package whose deploy plan applies maps, and whose backup plan applies one with the name of a parameter.
+/// A package with a deploy plan for ConfigMaps, and a backup plan for one named by a parameter.
 fn maps(version: &str, names: &[&str]) -> Package {
     let files =
         |names: &[&str]| names.iter().map(|name| format!("{name}.yaml")).collect::<Vec<_>>().join(", ");
@@ -81,7 +81,7 @@ async fn what_a_new_version_does_not_have_is_pruned_if_the_instance_owns_it() {
     let params = PatchParams::default();
     let mark = json!({ "metadata": { "annotations": { "kudo.dev/unmanaged": "true" } } });
     maps_api.patch("marked", &params, &Patch::Merge(&mark)).await.unwrap();
-    // One that is somebody else's by now, and one that never was of the instance and is claimed by a forged inventory.
+    // One with a different owner by now, and one that never belonged to the instance but is in a forged inventory.
     let victim: ConfigMap = serde_json::from_value(json!({ "metadata": { "name": "victim" } })).unwrap();
     let victim = maps_api.create(&PostParams::default(), &victim).await.unwrap();
     let owner = json!([{
@@ -145,13 +145,13 @@ async fn what_is_edited_or_deleted_by_hand_comes_back() {
         "{told:?}"
     );
 
-    // The annotation of a merge says nothing about what is applied: who may edit it may not have the rights of the operator.
+    // The last-applied annotation is not used for repair: users who may edit it may not have the operator's permissions.
     let forged = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"text":"forged"}}"#;
     let more = json!({ "kudo.dev/last-applied-configuration": forged });
     api.patch("a", &PatchParams::default(), &Patch::Merge(&edit("forged", more))).await.unwrap();
     env.wait("a", |map: Option<&ConfigMap>| map.is_some_and(|map| text(map) == usual)).await.unwrap();
 
-    // What one run made with values of its own is not repeated, and a backup that is deleted stays so.
+    // The result of a run with its own values is not restored, and neither is a deleted backup.
     kudo.trigger("it", "backup", values(&[("WHEN", "monday")])).await.unwrap();
     kudo.wait("it", LONG).await.unwrap();
     api.delete("backup-monday", &DeleteParams::default()).await.unwrap();
@@ -196,7 +196,7 @@ async fn a_preview_tells_what_a_plan_would_do_and_writes_nothing() {
     let next = [maps("0.2.0", &["kept", "new", "secret"])];
     let upgrade = kudo.preview_upgrade(&next, "it", values(&[])).await.unwrap().to_string();
     assert!(upgrade.contains("  + ConfigMap default/new"), "{upgrade}");
-    assert!(upgrade.contains("not have it any more\n  - ConfigMap default/old"), "{upgrade}");
+    assert!(upgrade.contains("this version no longer has it\n  - ConfigMap default/old"), "{upgrade}");
     assert!(kudo.preview_trigger("it", "nope", values(&[])).await.is_err());
     env.quiet().await;
     let after = env.api::<ConfigMap>().list(&Default::default()).await.unwrap().metadata.resource_version;
@@ -223,12 +223,12 @@ async fn a_preview_has_the_words_of_the_server() {
     kudo.install(&[package], Some("it"), values(&[])).await.unwrap();
     kudo.wait("it", LONG).await.unwrap();
     env.quiet().await;
-    // Its defaults are no changes.
+    // Defaulting is not reported as a change.
     let preview = kudo.preview_update("it", values(&[("REPLICAS", "2")])).await.unwrap().to_string();
     let wanted =
         "deploy.main.set\n  ~ StatefulSet default/set\n      spec.replicas: 1 → 2\nNothing was written.\n";
     assert!(preview.ends_with(wanted), "{preview}");
-    // What it would refuse is told.
+    // A rejection by the server is reported.
     let preview = kudo.preview_update("it", values(&[("SERVICE", "other")])).await.unwrap();
     let failure = preview.failure.unwrap();
     assert!(failure.contains("StatefulSet default/set") && failure.contains("Forbidden"), "{failure}");
@@ -276,7 +276,7 @@ async fn a_chart_is_a_task() {
             .count()
     };
     assert_eq!(records().await, 1);
-    // The same again is no new revision; another value is, and what the chart no longer has goes.
+    // The same values create no new revision; a changed value does, and objects that the chart no longer has are deleted.
     kudo.trigger("it", "deploy", values(&[])).await.unwrap();
     kudo.wait("it", LONG).await.unwrap();
     assert_eq!(records().await, 1);

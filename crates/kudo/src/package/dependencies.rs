@@ -1,28 +1,28 @@
-//! Packages that others install by KudoOperator tasks.
+//! Packages that other packages install by KudoOperator tasks.
 
 use std::path::{Path, PathBuf};
 
 use super::{OPERATOR_FILE, Package, files_of};
 use crate::error::{Error, Problem};
 
-/// Most packages that one can bring along.
+/// The maximum number of packages that one can depend on.
 const MAX_PACKAGES: usize = 64;
 
-/// Reads a package with those that its KudoOperator tasks name by path, relative to its directory.
+/// Reads a package and those that its KudoOperator tasks refer to by path, relative to its directory.
 ///
-/// The tasks then name the operators and versions that were found. The package itself comes first. Tasks that name an operator and
-/// its version are left as they are: that operator version must be in the cluster.
+/// The tasks are changed to refer to the operators and versions found. The package itself comes first. Tasks that name an
+/// operator and its version are left unchanged: that operator version has to exist in the cluster.
 ///
 /// # Errors
-/// Fails if a package has faults, cannot be read, or depends on itself.
+/// Fails if a package is invalid, cannot be read, or depends on itself.
 pub fn with_dependencies(path: &Path) -> Result<Vec<Package>, Error> {
     all(path, true)
 }
 
-/// Reads a package as [`with_dependencies`] does, for instances that are there already: it may be without a `deploy` plan.
+/// Reads a package like [`with_dependencies`], to upgrade existing instances. It may lack a `deploy` plan.
 ///
 /// # Errors
-/// Fails if a package has faults, cannot be read, or depends on itself.
+/// Fails if a package is invalid, cannot be read, or depends on itself.
 pub fn for_upgrade(path: &Path) -> Result<Vec<Package>, Error> {
     all(path, false)
 }
@@ -57,7 +57,7 @@ fn add(
         if !(named.starts_with("./") || named.starts_with("../")) {
             if task.spec.operator_version.is_empty() {
                 return Err(invalid(format!(
-                    "task {}: package {named} is no path (./ or ../), so its operatorVersion must be named",
+                    "task {}: package {named} is not a path (./ or ../), so operatorVersion is required",
                     task.name
                 )));
             }

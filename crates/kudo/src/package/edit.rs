@@ -1,6 +1,6 @@
-//! `package new` and `package add`: the files of a package, written and added to.
+//! `package new` and `package add`: creates and extends the files of a package.
 //!
-//! Files are written as KUDO writes them: keys in their order, without comments, and what parameters are by default said.
+//! Files are formatted as KUDO does: with sorted keys, without comments, and with the defaults of parameters spelled out.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::error::{Error, Problem};
 
 use super::{OPERATOR_FILE, PARAMS_FILE};
 
-/// operator.yaml of a new package, which applies nothing yet.
+/// Returns the operator.yaml of a new package, which applies nothing yet.
 #[must_use]
 pub fn new_operator(name: &str, maintainer: &Maintainer) -> String {
     text(&json!({
@@ -23,40 +23,40 @@ pub fn new_operator(name: &str, maintainer: &Maintainer) -> String {
     }))
 }
 
-/// params.yaml of a new package.
+/// Returns the params.yaml of a new package.
 #[must_use]
 pub fn new_params() -> String {
     text(&json!({ "apiVersion": API_VERSION, "parameters": [] }))
 }
 
-/// operator.yaml with one more maintainer.
+/// Adds a maintainer to operator.yaml.
 ///
 /// # Errors
-/// Fails if the file is no operator.yaml.
+/// Fails if the file is not a valid operator.yaml.
 pub fn add_maintainer(operator: &str, maintainer: &Maintainer) -> Result<String, Error> {
     let mut file = read(OPERATOR_FILE, operator)?;
     list(OPERATOR_FILE, &mut file, "maintainers")?.push(json!(maintainer));
     Ok(text(&file.into()))
 }
 
-/// operator.yaml with one more task.
+/// Adds a task to operator.yaml.
 ///
 /// # Errors
-/// Fails if the file is no operator.yaml, or has a task of that name.
+/// Fails if the file is not a valid operator.yaml, or has a task of that name.
 pub fn add_task(operator: &str, task: &Task) -> Result<String, Error> {
     let mut file = read(OPERATOR_FILE, operator)?;
     let tasks = list(OPERATOR_FILE, &mut file, "tasks")?;
     if tasks.iter().any(|known| known["name"] == task.name.as_str()) {
-        return Err(invalid(OPERATOR_FILE, format!("there is a task {} already", task.name)));
+        return Err(invalid(OPERATOR_FILE, format!("task {} already exists", task.name)));
     }
     tasks.push(json!(task));
     Ok(text(&file.into()))
 }
 
-/// operator.yaml with one more plan.
+/// Adds a plan to operator.yaml.
 ///
 /// # Errors
-/// Fails if the file is no operator.yaml, or has a plan of that name.
+/// Fails if the file is not a valid operator.yaml, or has a plan of that name.
 pub fn add_plan(operator: &str, name: &str, plan: &Plan) -> Result<String, Error> {
     let mut file = read(OPERATOR_FILE, operator)?;
     let plans = file.entry("plans").or_insert_with(|| json!({}));
@@ -64,25 +64,25 @@ pub fn add_plan(operator: &str, name: &str, plan: &Plan) -> Result<String, Error
         *plans = json!({});
     }
     let Some(plans) = plans.as_object_mut() else {
-        return Err(invalid(OPERATOR_FILE, "plans is no table".into()));
+        return Err(invalid(OPERATOR_FILE, "plans is not a map".into()));
     };
     if plans.contains_key(name) {
-        return Err(invalid(OPERATOR_FILE, format!("there is a plan {name} already")));
+        return Err(invalid(OPERATOR_FILE, format!("plan {name} already exists")));
     }
     plans.insert(name.to_owned(), json!(plan));
     Ok(text(&file.into()))
 }
 
-/// params.yaml with one more parameter.
+/// Adds a parameter to params.yaml.
 ///
 /// # Errors
-/// Fails if the file is no params.yaml, or has a parameter of that name.
+/// Fails if the file is not a valid params.yaml, or has a parameter of that name.
 pub fn add_parameter(params: &str, parameter: &PackageParameter) -> Result<String, Error> {
     let mut file = read(PARAMS_FILE, params)?;
     let all = list(PARAMS_FILE, &mut file, "parameters")?;
     for known in all.iter_mut().filter_map(Value::as_object_mut) {
         if known.get("name").and_then(Value::as_str) == Some(parameter.name.as_str()) {
-            return Err(invalid(PARAMS_FILE, format!("there is a parameter {} already", parameter.name)));
+            return Err(invalid(PARAMS_FILE, format!("parameter {} already exists", parameter.name)));
         }
         known.entry("required").or_insert(Value::Bool(true));
         known.entry("immutable").or_insert(Value::Bool(false));
@@ -106,7 +106,7 @@ fn invalid(file: &str, message: String) -> Error {
 fn read(name: &str, text: &str) -> Result<Map<String, Value>, Error> {
     match steersman_yaml::from_str(text) {
         Ok(Value::Object(file)) => Ok(file),
-        Ok(_) => Err(invalid(name, "a table is wanted".into())),
+        Ok(_) => Err(invalid(name, "expected a map".into())),
         Err(error) => Err(invalid(name, error.to_string())),
     }
 }
@@ -116,7 +116,7 @@ fn list<'a>(name: &str, file: &'a mut Map<String, Value>, key: &str) -> Result<&
     if found.is_null() {
         *found = json!([]);
     }
-    found.as_array_mut().ok_or_else(|| invalid(name, format!("{key} is no list")))
+    found.as_array_mut().ok_or_else(|| invalid(name, format!("{key} is not a list")))
 }
 
 fn text(value: &Value) -> String {

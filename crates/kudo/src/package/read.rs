@@ -7,11 +7,11 @@ use std::path::Path;
 use super::{CHARTS, OPERATOR_FILE, PARAMS_FILE, Package, TEMPLATES};
 use crate::error::Error;
 
-/// The largest file of a package, in bytes: an operator version has to fit into one object.
+/// The maximum size of a package's file, in bytes: an operator version has to fit into one object.
 const MAX_FILE: u64 = 4 << 20;
-/// The largest archive, unpacked, in bytes.
+/// The maximum size of an unpacked archive, in bytes.
 const MAX_ARCHIVE: u64 = 64 << 20;
-/// Most files of a package.
+/// The maximum number of files of a package.
 const MAX_FILES: usize = 10_000;
 
 /// Whether a directory has the files of a package.
@@ -24,13 +24,13 @@ impl Package {
     /// Reads a directory, or an archive (`.tgz`).
     ///
     /// # Errors
-    /// Fails with all faults at once, or if the files cannot be read.
+    /// Fails with all problems at once, or if the files cannot be read.
     pub fn read(path: &Path) -> Result<Self, Error> {
         Self::from_files(files_of(path)?)
     }
 }
 
-/// The files of a package in a directory or archive: its two YAML files, the templates and the files of charts.
+/// Reads a package's files from a directory or archive: both YAML files, templates and charts.
 ///
 /// # Errors
 /// Fails if they cannot be read.
@@ -58,10 +58,10 @@ pub fn files_of(path: &Path) -> Result<BTreeMap<String, String>, Error> {
     archive_files(file).map_err(failed)
 }
 
-/// The files of an archive, which has no directory at its root. Nothing is written to disk, and links are left out.
+/// Reads the files of an archive, which has no root directory. Nothing is written to disk, and links are skipped.
 ///
 /// # Errors
-/// Fails with the reason if it is no archive, or too large.
+/// Fails with the reason if it is not an archive, or too large.
 pub fn archive_files(file: impl Read) -> Result<BTreeMap<String, String>, String> {
     let mut files = BTreeMap::new();
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file).take(MAX_ARCHIVE));
@@ -70,7 +70,7 @@ pub fn archive_files(file: impl Read) -> Result<BTreeMap<String, String>, String
         let mut entry = entry.map_err(|error| error.to_string())?;
         count += 1;
         if count > MAX_FILES {
-            return Err(format!("there are more than {MAX_FILES} files"));
+            return Err(format!("more than {MAX_FILES} files"));
         }
         let name = entry.path().map_err(|error| error.to_string())?.to_string_lossy().into_owned();
         let name = name.trim_start_matches("./").to_owned();
@@ -117,7 +117,7 @@ fn walk(
             walk(&entry.path(), &format!("{name}/"), files, depth + 1)?;
         } else if is_yaml(&name) || name.starts_with(CHARTS) {
             if files.len() >= MAX_FILES {
-                return Err(failed(format!("there are more than {MAX_FILES} files")));
+                return Err(failed(format!("more than {MAX_FILES} files")));
             }
             files.insert(name, text(&entry.path())?);
         }
@@ -129,7 +129,7 @@ fn text(path: &Path) -> Result<String, Error> {
     let failed = |reason: String| Error::Read { path: path.display().to_string(), reason };
     let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
     if size > MAX_FILE {
-        return Err(failed(format!("{size} bytes, more than {MAX_FILE}")));
+        return Err(failed(format!("{size} bytes exceed the limit of {MAX_FILE}")));
     }
     std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))
 }

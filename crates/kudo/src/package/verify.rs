@@ -1,4 +1,4 @@
-//! What makes a package unfit, and what is only suspicious.
+//! Validation of a package: errors and warnings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::plan;
 use crate::task::chart;
 use crate::template::Renderer;
 
-/// Instances that are there already may be upgraded to a package without one.
+/// Not an error for a package that existing instances are upgraded to.
 const NO_DEPLOY: &str = "there is no deploy plan: an operator is required to have a 'deploy' plan";
 
-/// Whether a fault is that there is no `deploy` plan, or that a parameter starts it.
+/// Whether the error is the lack of a `deploy` plan, or of one that a parameter triggers.
 pub(super) fn lacks_deploy(problem: &Problem) -> bool {
     problem.message == NO_DEPLOY || problem.message.starts_with("plan \"deploy\" used in parameter ")
 }
@@ -26,14 +26,14 @@ struct Faults<'a> {
 }
 
 impl Faults<'_> {
-    /// A fault on the first line of a file that has a word.
+    /// Adds an error at the first line of a file with a word.
     fn at(&mut self, file: &str, word: &str, message: impl Into<String>) {
         let line = self.files.get(file).and_then(|text| line_of(text, word)).filter(|_| !word.is_empty());
         self.found.push(Problem { file: file.to_owned(), line, message: message.into() });
     }
 }
 
-/// Everything that KUDO would fail on at some time or other.
+/// Finds everything that KUDO would fail on sooner or later.
 pub(super) fn faults(package: &Package, files: &BTreeMap<String, String>) -> Vec<Problem> {
     let mut faults = Faults { files, found: Vec::new() };
     let operator = &package.operator;
@@ -41,7 +41,7 @@ pub(super) fn faults(package: &Package, files: &BTreeMap<String, String>) -> Vec
         [(OPERATOR_FILE, &operator.api_version), (PARAMS_FILE, &package.params.api_version)]
     {
         if !version.is_empty() && version != API_VERSION {
-            faults.at(file, version, format!("apiVersion {version} is not supported: {API_VERSION} is"));
+            faults.at(file, version, format!("apiVersion {version} is not supported: use {API_VERSION}"));
         }
     }
     if operator.name.is_empty() {
@@ -77,14 +77,17 @@ fn check_task(task: &Task, package: &Package, faults: &mut Faults<'_>) {
     match kind.as_str() {
         "Apply" | "Delete" | "Toggle" => {
             if spec.resources.is_empty() {
-                wrong(format!("{kind} has an empty resource list: use a Dummy task if that is wanted"));
+                wrong(format!("{kind} has an empty resource list: use a Dummy task if that is intended"));
             }
             if kind == "Toggle" && spec.parameter.is_empty() {
                 wrong("Toggle has no parameter".into());
             } else if kind == "Toggle"
                 && !package.params.parameters.iter().any(|one| one.name == spec.parameter)
             {
-                wrong(format!("Toggle is by parameter {}, which is not in {PARAMS_FILE}", spec.parameter));
+                wrong(format!(
+                    "Toggle refers to parameter {}, which is not in {PARAMS_FILE}",
+                    spec.parameter
+                ));
             }
             for check in &spec.health {
                 if let Err(why) = check.verify() {
@@ -133,7 +136,7 @@ fn check_task(task: &Task, package: &Package, faults: &mut Faults<'_>) {
             if spec.chart.is_empty() {
                 wrong("Helm has no chart".into());
             } else if !package.charts.contains_key(&spec.chart) {
-                wrong(format!("there is no {CHARTS}{}", spec.chart));
+                wrong(format!("{CHARTS}{} not found", spec.chart));
             }
             if !spec.values_file.is_empty() {
                 files.push(&spec.values_file);
@@ -148,7 +151,7 @@ fn check_task(task: &Task, package: &Package, faults: &mut Faults<'_>) {
     }
     for file in files {
         if !package.templates.contains_key(file) {
-            faults.at(OPERATOR_FILE, file, format!("task {name}: there is no {TEMPLATES}{file}"));
+            faults.at(OPERATOR_FILE, file, format!("task {name}: {TEMPLATES}{file} not found"));
         }
     }
 }
@@ -161,7 +164,7 @@ fn check_plans(operator: &OperatorFile, faults: &mut Faults<'_>) {
     if names.len() < operator.tasks.len() {
         let mut seen = BTreeSet::new();
         for task in operator.tasks.iter().filter(|task| !seen.insert(task.name.clone())) {
-            faults.at(OPERATOR_FILE, &task.name, format!("there are two tasks {}", task.name));
+            faults.at(OPERATOR_FILE, &task.name, format!("duplicate task {}", task.name));
         }
     }
     for (plan_name, plan) in &operator.plans {
@@ -177,14 +180,14 @@ fn check_plans(operator: &OperatorFile, faults: &mut Faults<'_>) {
                 faults.at(
                     OPERATOR_FILE,
                     &phase.name,
-                    format!("plan {plan_name} has two phases {}", phase.name),
+                    format!("plan {plan_name}: duplicate phase {}", phase.name),
                 );
             }
             let mut steps = BTreeSet::new();
             for step in &phase.steps {
                 let place = format!("{plan_name}.{}.{}", phase.name, step.name);
                 if !steps.insert(&step.name) {
-                    faults.at(OPERATOR_FILE, &step.name, format!("there are two steps {place}"));
+                    faults.at(OPERATOR_FILE, &step.name, format!("duplicate step {place}"));
                 }
                 if let Err(why) = plan::timeout(&step.timeout) {
                     faults.at(OPERATOR_FILE, &step.timeout, format!("step {place}: {why}"));
@@ -197,7 +200,7 @@ fn check_plans(operator: &OperatorFile, faults: &mut Faults<'_>) {
     }
 }
 
-/// Names of parameters: no two that differ in case alone, and none that a flag could not give.
+/// Checks parameter names: no two may differ only in case, and each has to be usable in a flag.
 fn check_names(package: &Package, faults: &mut Faults<'_>) {
     let names = || package.params.parameters.iter().map(|parameter| parameter.name.as_str());
     let mut seen = BTreeSet::new();
@@ -238,7 +241,7 @@ fn check_parameters(package: &Package, faults: &mut Faults<'_>) {
     }
 }
 
-/// What runs as in KUDO, and is probably not meant.
+/// Finds what works as in KUDO, but is probably a mistake.
 pub(super) fn warnings(package: &Package, files: &BTreeMap<String, String>) -> Vec<Problem> {
     let mut faults = Faults { files, found: Vec::new() };
     let mut check = |place: String, strategy: &str| {

@@ -1,4 +1,4 @@
-//! Packages: what is read, what is refused, and with which words.
+//! Packages: which are accepted or rejected, and the messages.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ plans:
         "operator.yaml:1: apiVersion kudo.dev/v1 is not supported",
         "operator.yaml:5: task none: unknown task kind Aply, did you mean Apply?",
         "operator.yaml:6: task empty: Apply has an empty resource list",
-        "operator.yaml:7: task lost: there is no templates/lost.yaml",
+        "operator.yaml:7: task lost: templates/lost.yaml not found",
         "either 'file' or 'envFile'",
         "invalid pipe kind",
         "invalid pipe key",
@@ -60,7 +60,10 @@ fn missing_files_and_bad_templates_checks_and_charts_are_refused() {
         Err(Error::Invalid(problems)) => problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
-    assert!(found.iter().any(|one| one.contains("operator.yaml: the package has no such file")), "{found:?}");
+    assert!(
+        found.iter().any(|one| one.contains("operator.yaml: file not found in the package")),
+        "{found:?}"
+    );
     assert!(found.iter().any(|one| one.starts_with("params.yaml:")), "{found:?}");
     let operator = format!(
         "name: x\noperatorVersion: 0.1.0\ntasks:\n\
@@ -82,8 +85,8 @@ fn missing_files_and_bad_templates_checks_and_charts_are_refused() {
         "templates/a.yaml:2: ",
         "operator.yaml:4: task t: health of Job: \"1 +\"",
         "charts/broken: ",
-        "operator.yaml:6: task l: there is no charts/lost",
-        "task l: there is no templates/v.yaml",
+        "operator.yaml:6: task l: charts/lost not found",
+        "task l: templates/v.yaml not found",
     ] {
         assert!(found.iter().any(|one| one.contains(wanted)), "{wanted} is not in {found:#?}");
     }
@@ -200,7 +203,7 @@ fn the_hash_follows_what_is_mounted_and_nothing_else() {
     assert_ne!(hash(&map("1")), hash(&other));
 }
 
-/// The packages of the public operators repository, where they are at hand.
+/// Verifies the packages of a checkout of the public operators repository.
 #[test]
 #[ignore = "needs a checkout of the public operators repository in STEERSMAN_KUDO_OPERATORS"]
 fn public_packages_are_read() {

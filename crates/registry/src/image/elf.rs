@@ -1,4 +1,5 @@
-//! What a Linux program needs to run: its architecture, and the shared libraries that it names.
+//! The requirements of a Linux executable: its architecture, and the shared libraries that it links
+//! to.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::layer::ImageFile;
 use crate::Error;
 
-/// Where shared libraries are looked for, as the dynamic linker does.
+/// The directories searched for shared libraries, as by the dynamic linker.
 const DIRECTORIES: [&str; 8] = [
     "/lib64",
     "/usr/lib64",
@@ -22,25 +23,25 @@ const DYNAMIC: u32 = 2;
 const LOAD: u32 = 1;
 const NEEDED: u64 = 1;
 const STRING_TABLE: u64 = 5;
-/// How many entries of a table are read.
+/// The maximum number of entries read from a table.
 const MAX_ENTRIES: usize = 4096;
 
-/// A Linux program, as its header tells it.
+/// The header data of a Linux executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executable {
-    /// The architecture in Go's words: `amd64` or `arm64`.
+    /// The architecture as Go names it: `amd64` or `arm64`.
     pub architecture: &'static str,
-    /// The dynamic linker; none for a static program.
+    /// The dynamic linker; None for a static executable.
     pub interpreter: Option<String>,
-    /// The shared libraries that it names.
+    /// The shared libraries that it links to.
     pub needed: Vec<String>,
 }
 
 impl Executable {
-    /// Reads a program's header.
+    /// Parses an executable's header.
     ///
     /// # Errors
-    /// Says why it is no Linux program for a known 64-bit architecture.
+    /// Explains why it is not a Linux executable for a known 64-bit architecture.
     pub fn parse(data: &[u8]) -> Result<Self, String> {
         let bytes = |at: u64, count: usize| {
             let at = usize::try_from(at).ok()?;
@@ -57,19 +58,19 @@ impl Executable {
             String::from_utf8(rest.get(..end)?.to_vec()).ok()
         };
         if bytes(0, 6) != Some(b"\x7fELF\x02\x01") {
-            return Err("it is no 64-bit Linux program".into());
+            return Err("not a 64-bit Linux program".into());
         }
         let architecture = match number(18, 2) {
             Some(0x3e) => "amd64",
             Some(0xb7) => "arm64",
-            other => return Err(format!("its architecture {other:x?} is not known")),
+            other => return Err(format!("unsupported architecture {other:x?}")),
         };
         let read = || -> Option<Self> {
             let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
             let mut segments = Vec::new();
             for index in 0..count.min(MAX_ENTRIES as u64) {
                 let at = table.checked_add(size.checked_mul(index)?)?;
-                // Kind, place in the file, address, length in the file.
+                // Type, file offset, address, size in the file.
                 segments.push((number(at, 4)?, number(at + 8, 8)?, number(at + 16, 8)?, number(at + 32, 8)?));
             }
             let interpreter = segments.iter().find(|segment| segment.0 == u64::from(INTERPRETER));
@@ -100,11 +101,12 @@ impl Executable {
             }
             Some(Self { architecture, interpreter, needed })
         };
-        read().ok_or_else(|| "its header is cut short".into())
+        read().ok_or_else(|| "truncated header".into())
     }
 }
 
-/// The dynamic linker and shared libraries of a program, from this machine. None for a static program.
+/// Reads the dynamic linker and shared libraries of an executable from this machine. Empty for a
+/// static executable.
 ///
 /// # Errors
 /// Fails if a library is not found, or cannot be read.
@@ -139,7 +141,7 @@ pub fn shared_libraries(program: &Executable) -> Result<Vec<ImageFile>, Error> {
     Ok(files)
 }
 
-/// A file under the name that it is asked for by, wherever links lead.
+/// Reads a file for the image under the name by which it is requested, even if that is a symlink.
 fn read(path: &Path, place: &str) -> Result<ImageFile, Error> {
     let data = std::fs::read(path).map_err(|source| Error::file(path, source))?;
     Ok(ImageFile::executable(place, data))

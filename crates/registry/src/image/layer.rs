@@ -1,4 +1,4 @@
-//! Layers: archives whose bytes follow from the files alone.
+//! Reproducible image layers: the archive depends on the files only.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -8,37 +8,37 @@ use tar::{Builder, EntryType, Header};
 
 use crate::Error;
 
-/// A file of an image.
+/// A file of an image layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageFile {
-    /// Its path from the root, without the first slash.
+    /// Its absolute path, without the leading slash.
     pub path: String,
     /// Its content.
     pub data: Vec<u8>,
-    /// Its mode. Default: 0644; of programs 0755.
+    /// Its mode. Default: 0644; for executables 0755.
     pub mode: u32,
 }
 
 impl ImageFile {
-    /// A file that everyone may read.
+    /// Creates a file with mode 0644.
     pub fn new(path: &str, data: impl Into<Vec<u8>>) -> Self {
         Self { path: path.trim_start_matches('/').to_owned(), data: data.into(), mode: 0o644 }
     }
 
-    /// A program that everyone may run.
+    /// Creates an executable with mode 0755.
     pub fn executable(path: &str, data: impl Into<Vec<u8>>) -> Self {
         Self { mode: 0o755, ..Self::new(path, data) }
     }
 }
 
-/// An archive of the files and their directories, in the order of their names.
+/// Builds a tar archive of the files and their parent directories, sorted by name.
 pub(super) fn tar(files: &[ImageFile], created: u64) -> Result<Vec<u8>, Error> {
     let mut entries: BTreeMap<String, Option<&ImageFile>> = BTreeMap::new();
     entries.insert("tmp/".into(), None);
     for file in files {
         let is_safe = file.path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
         if !is_safe {
-            return Err(Error::Image(format!("{:?} is no path in an image", file.path)));
+            return Err(Error::Image(format!("invalid path in an image: {:?}", file.path)));
         }
         let mut parent = String::new();
         for part in file.path.split('/').take(file.path.split('/').count() - 1) {
@@ -74,7 +74,7 @@ pub(super) fn tar(files: &[ImageFile], created: u64) -> Result<Vec<u8>, Error> {
     archive.into_inner().map_err(|error| Error::Image(error.to_string()))
 }
 
-/// Packed without a name, a time or the system in the header.
+/// Compresses reproducibly: without a name, time or system in the header.
 pub(super) fn gzip(data: &[u8]) -> Result<Vec<u8>, Error> {
     let failed = |error: std::io::Error| Error::Image(error.to_string());
     let mut encoder = GzBuilder::new().operating_system(255).write(Vec::new(), Compression::new(6));

@@ -12,14 +12,14 @@ use super::{Descriptor, INDEX, Image, MANIFEST};
 use crate::Error;
 use crate::cache::{is_sha256, sha256, write_atomically};
 
-/// The most bytes of a blob that are read: programs are a few dozen MiB.
+/// The maximum size of a blob that is read: executables are a few dozen MiB.
 const MAX_BLOB: u64 = 2 << 30;
-/// The most files of an archive that are looked at.
+/// The maximum number of archive members that are read.
 const MAX_FILES: usize = 10_000;
 
 const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 
-/// The files of a layout, in the order of their names.
+/// Returns the files of a layout, sorted by name.
 fn files(image: &Image, tag: &str) -> BTreeMap<String, Vec<u8>> {
     let mut files: BTreeMap<String, Vec<u8>> =
         image.blobs.iter().map(|(digest, data)| (blob_path(digest), data.clone())).collect();
@@ -29,7 +29,7 @@ fn files(image: &Image, tag: &str) -> BTreeMap<String, Vec<u8>> {
     let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [root]});
     files.insert("oci-layout".into(), LAYOUT.into());
     files.insert("index.json".into(), index.to_string().into_bytes());
-    // What older engines look for: of several architectures, the first.
+    // The file that older engines read: it describes the first architecture only.
     let manifest = image.manifests.first().and_then(|manifest| image.blobs.get(&manifest.digest));
     if let Some(manifest) = manifest.and_then(|data| serde_json::from_slice::<Value>(data).ok()) {
         let path = |descriptor: &Value| blob_path(descriptor["digest"].as_str().unwrap_or_default());
@@ -72,14 +72,14 @@ pub(super) fn read(path: &Path) -> Result<Image, Error> {
     let broken = |reason: String| Error::Image(format!("{}: {reason}", path.display()));
     let mut get = files_at(path)?;
     let mut file =
-        |name: &str| get(name)?.ok_or_else(|| broken(format!("no OCI layout: there is no {name}")));
+        |name: &str| get(name)?.ok_or_else(|| broken(format!("not an OCI layout: {name} not found")));
     let parse = |data: &[u8]| {
-        serde_json::from_slice::<Value>(data).map_err(|error| broken(format!("no OCI layout: {error}")))
+        serde_json::from_slice::<Value>(data).map_err(|error| broken(format!("not an OCI layout: {error}")))
     };
     let index = parse(&file("index.json")?)?;
     let listed = index["manifests"].as_array().cloned().unwrap_or_default();
     let [root] = listed.as_slice() else {
-        return Err(broken(format!("it has {} images and not one", listed.len())));
+        return Err(broken(format!("expected one image, found {}", listed.len())));
     };
     let mut blobs = BTreeMap::new();
     let mut take = |descriptor: &Value| -> Result<(Descriptor, Vec<u8>), Error> {
@@ -103,7 +103,7 @@ pub(super) fn read(path: &Path) -> Result<Image, Error> {
     for manifest in &manifests {
         let (descriptor, data) = take(manifest)?;
         if descriptor.media_type != MANIFEST {
-            return Err(broken(format!("manifests of type {} are not read", descriptor.media_type)));
+            return Err(broken(format!("unsupported manifest type {}", descriptor.media_type)));
         }
         let manifest = parse(&data)?;
         for part in
@@ -119,7 +119,7 @@ pub(super) fn read(path: &Path) -> Result<Image, Error> {
 fn descriptor_of(value: &Value) -> Result<Descriptor, String> {
     let digest = value["digest"].as_str().unwrap_or_default();
     if !digest.strip_prefix("sha256:").is_some_and(is_sha256) {
-        return Err(format!("{digest:?} is no sha256 digest"));
+        return Err(format!("{digest:?} is not a sha256 digest"));
     }
     Ok(Descriptor {
         media_type: value["mediaType"].as_str().unwrap_or_default().to_owned(),
@@ -129,7 +129,7 @@ fn descriptor_of(value: &Value) -> Result<Descriptor, String> {
     })
 }
 
-/// Gives a file of a layout by its name.
+/// Returns a file of a layout by name.
 type Files = Box<dyn FnMut(&str) -> Result<Option<Vec<u8>>, Error>>;
 
 fn files_at(path: &Path) -> Result<Files, Error> {

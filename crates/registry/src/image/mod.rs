@@ -1,4 +1,4 @@
-//! OCI images, made without a container engine: the same input gives the same digest.
+//! OCI images, built without a container engine and reproducibly: the same input gives the same digest.
 
 mod elf;
 mod layer;
@@ -24,24 +24,24 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// The user that programs run as: `nonroot`, as in distroless images.
 const USER: u32 = 65532;
 
-/// What an image is made of, for one architecture.
+/// The content of an image for one architecture.
 #[derive(Clone, Debug, Default)]
 pub struct ImageSpec {
-    /// The architecture in Go's words, such as `amd64`.
+    /// The architecture as Go names it, such as `amd64`.
     pub architecture: String,
     /// The files, in any order.
     pub files: Vec<ImageFile>,
     /// The program and its first arguments.
     pub entrypoint: Vec<String>,
-    /// The environment. Default: none but a search path.
+    /// The environment. Default: only `PATH`.
     pub env: BTreeMap<String, String>,
-    /// The directory to start in. Default: the root.
+    /// The working directory. Default: the root.
     pub working_dir: String,
     /// Labels. Default: none.
     pub labels: BTreeMap<String, String>,
-    /// What is in it, for the bill of materials. Default: nothing.
+    /// The packages for the software bill of materials (SBOM). Default: none.
     pub packages: Vec<Package>,
-    /// The time of all files, in seconds since 1970. Default: 0.
+    /// The modification time of all files, in seconds since 1970. Default: 0.
     pub created: u64,
 }
 
@@ -51,17 +51,17 @@ pub struct Image {
     pub(crate) blobs: BTreeMap<String, Vec<u8>>,
     /// The manifest, or the index of several.
     pub(crate) root: Descriptor,
-    /// The manifests that the index names; the root itself if there is but one.
+    /// The manifests in the index; the root itself if there is only one.
     pub(crate) manifests: Vec<Descriptor>,
 }
 
-/// A blob by digest.
+/// An OCI content descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     pub(crate) media_type: String,
     pub(crate) digest: String,
     pub(crate) size: u64,
-    /// The architecture that a manifest is for.
+    /// The architecture of a manifest.
     pub(crate) architecture: Option<String>,
 }
 
@@ -76,10 +76,10 @@ impl Descriptor {
 }
 
 impl Image {
-    /// Makes an image, for several architectures if there is more than one specification.
+    /// Builds an image, for several architectures if there is more than one specification.
     ///
     /// # Errors
-    /// Fails if there is no specification, or a file has a name that an archive cannot hold.
+    /// Fails if there is no specification, or an archive cannot hold a file's name.
     pub fn build(name: &str, specs: &[ImageSpec]) -> Result<Self, Error> {
         let mut blobs = BTreeMap::new();
         let mut manifests = Vec::new();
@@ -87,7 +87,7 @@ impl Image {
             manifests.push(add_manifest(name, spec, &mut blobs)?);
         }
         let root = match manifests.as_slice() {
-            [] => return Err(Error::Image("there is no program to make an image of".into())),
+            [] => return Err(Error::Image("no program to build an image from".into())),
             [one] => Descriptor { architecture: None, ..one.clone() },
             several => {
                 let all: Vec<Value> = several.iter().map(Descriptor::json).collect();
@@ -98,13 +98,13 @@ impl Image {
         Ok(Self { blobs, root, manifests })
     }
 
-    /// The digest by which a registry names the image.
+    /// Returns the digest under which a registry stores the image.
     pub fn digest(&self) -> &str {
         &self.root.digest
     }
 
-    /// Writes the image as an OCI layout. A path that ends with `.tar` becomes an archive, which `docker load` takes too, any
-    /// other a directory.
+    /// Writes the image as an OCI layout, a directory. A path that ends with `.tar` becomes an archive, which `docker load`
+    /// accepts too.
     ///
     /// # Errors
     /// Fails if a file cannot be written.
@@ -116,10 +116,10 @@ impl Image {
         }
     }
 
-    /// Reads an image that [`Image::write`] has written, or another program as an OCI layout.
+    /// Reads an OCI layout, written by [`Image::write`] or another program.
     ///
     /// # Errors
-    /// Fails if it is no layout of one image, or if a digest in it does not fit.
+    /// Fails if it is not the layout of a single image, or if a digest does not match.
     pub fn read(path: &Path) -> Result<Self, Error> {
         layout::read(path)
     }
@@ -180,10 +180,10 @@ fn timestamp(seconds: u64) -> String {
     jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }
 
-/// The files of a directory tree, under a directory of the image.
+/// Collects the files of a directory tree, placed in a directory of the image.
 ///
 /// # Errors
-/// Fails if a file cannot be read, or is neither a file nor a directory.
+/// Fails if a file cannot be read, or an entry is neither a file nor a directory.
 pub fn files_of(directory: &Path, place: &str) -> Result<Vec<ImageFile>, Error> {
     let mut files = Vec::new();
     let mut left: Vec<(PathBuf, String)> = vec![(directory.to_owned(), place.trim_matches('/').to_owned())];
@@ -251,7 +251,7 @@ mod tests {
                 assert_eq!(read.manifests.len(), specs.len());
             }
         }
-        // Nothing is taken whose digest does not fit.
+        // Content with a digest mismatch is rejected.
         let path = directory.path().join("1-layout");
         let image = Image::read(&path).unwrap();
         let blob = image.blobs.keys().next().unwrap().replacen(':', "/", 1);

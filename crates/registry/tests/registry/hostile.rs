@@ -1,4 +1,4 @@
-//! Registries and repositories that answer without end, or want credentials sent elsewhere.
+//! Registries and repositories that send endless responses, or redirect credentials elsewhere.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,10 +17,10 @@ fn ada() -> Access {
     Access { username: Some("ada".into()), password: Some("secret".into()), ..Access::default() }
 }
 
-/// What came in: the path and the `Authorization` header.
+/// The received requests: path and `Authorization` header.
 type Seen = Arc<Mutex<Vec<(String, Option<String>)>>>;
 
-/// A registry that answers with what a function makes of the path.
+/// Serves a registry; `answer` returns the response for a path.
 async fn registry(answer: impl Fn(&str) -> Response + Clone + Send + Sync + 'static) -> (String, Seen) {
     let seen = Seen::default();
     let router = router(answer, Arc::clone(&seen));
@@ -59,7 +59,7 @@ async fn manifests_and_tags_without_end_are_cut_off() {
 
 #[tokio::test]
 async fn pages_of_tags_are_bounded_together() {
-    // Each page ends with a tag of its own, so that there always seems to be another.
+    // Each page ends with a different tag, so that there always seems to be another page.
     let count = Arc::new(Mutex::new(0));
     let (host, seen) = registry(move |path| {
         if path == "/v2/" {
@@ -127,7 +127,7 @@ async fn credentials_go_to_no_token_service_without_tls() {
             let request = Request::new(format!("oci://{host}/shop:1.2.3"));
             let error = home.fetcher().fetch(&request, &access).await.unwrap_err();
             assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
-            assert!(error.to_string().contains("no credentials go there"), "{error}");
+            assert!(error.to_string().contains("refusing to send credentials"), "{error}");
         }
     }
 }
@@ -162,7 +162,7 @@ async fn a_token_service_cannot_send_credentials_on() {
 
 #[tokio::test]
 async fn credentials_do_not_follow_a_redirect_to_another_host() {
-    // Registries redirect to where their blobs are stored.
+    // Registries redirect to the storage of their blobs.
     let (storage, seen) = registry(|_| DATA.into_response()).await;
     let server = OciServer { login: Login::Basic("ada".into(), "secret".into()), ..OciServer::default() };
     server.push("shop", "1.2.3", DATA, None);

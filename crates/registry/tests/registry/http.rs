@@ -55,7 +55,7 @@ async fn a_chart_with_another_digest_than_the_index_says_is_refused() {
     let error = result.unwrap_err();
     assert!(matches!(&error, Error::Digest { actual, .. } if *actual == sha256(CHART)), "{error}");
     assert!(error.help().is_some());
-    // Nor does it get into the cache under either digest.
+    // Nor is it stored in the cache under either digest.
     assert!(!home.paths().content_cache.unwrap().join("charts").exists());
 }
 
@@ -103,7 +103,7 @@ async fn name_and_password_open_a_closed_repository() {
         )
     );
     assert!(error.help().unwrap().contains("--username"));
-    // A name alone is no name, as in Helm.
+    // A username alone is ignored, as in Helm.
     let half = Access { username: Some("ada".into()), ..Access::default() };
     assert!(fetcher.fetch(&request, &half).await.is_err());
 }
@@ -213,7 +213,7 @@ async fn added_repositories_serve_by_name() {
     let chart = fetcher.fetch(&Request::new("main/shop"), &Access::default()).await.unwrap();
     assert_eq!(chart.data, CHART);
 
-    // The index is now where Helm would have put it, and serves without being fetched again.
+    // The index is now where Helm caches it, and is used without being fetched again.
     assert!(home.paths().cached_index("main").exists());
     let names = std::fs::read_to_string(home.paths().repository_cache.join("main-charts.txt")).unwrap();
     assert_eq!(names, "shop\n");
@@ -277,7 +277,7 @@ async fn a_server_without_tls_is_told_apart() {
     let url = Repository::default().start().await.replace("http:", "https:");
     let request = Request::new(format!("{url}/shop-1.2.3.tgz"));
     let error = Home::new().fetcher().fetch(&request, &Access::default()).await.unwrap_err();
-    assert!(error.help().unwrap().contains("does not speak TLS"), "{error}");
+    assert!(error.help().unwrap().contains("does not use TLS"), "{error}");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use crate::support::{create_map, has_map, judged, log_of, maps};
 
 const PART_OF: &str = "applyset.kubernetes.io/part-of";
 const GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
-/// As `kubectl apply --applyset` computes it for the ConfigMap `set` in the namespace `default`.
+/// The ID that `kubectl apply --applyset` computes for the ConfigMap `set` in the namespace `default`.
 const ID: &str = "applyset-wJ09oSsjdXnJISxF8wpIXGC_mm1W0QC7xRESC5L9INg-v1";
 
 fn map(name: &str) -> Value {
@@ -53,7 +53,7 @@ fn within(mut object: Value, namespace: &str) -> Value {
     object
 }
 
-/// A set, and what it reports.
+/// Returns a set, and the log of its reports.
 fn set(client: &Client) -> (ApplySet, Arc<Mutex<Vec<String>>>) {
     let steps = Arc::default();
     (ApplySet::new(client.clone(), "set", "default").on_progress(log_of(&steps)), steps)
@@ -198,7 +198,7 @@ async fn a_set_is_deleted_with_its_parent() {
     taken(&steps);
 
     let unknown = json!({ "apiVersion": "example.org/v1", "kind": "Never", "metadata": { "name": "x" } });
-    // What is a member is given once more, and is one object all the same.
+    // A member that is listed again is still one object.
     let given = vec![map("a"), secret, unknown, map("never-there")];
     let count = set.delete_all(given.clone(), false, SOON).await.unwrap();
     assert_eq!(
@@ -217,7 +217,7 @@ async fn a_set_is_deleted_with_its_parent() {
     assert!(secrets.get_opt("extra").await.unwrap().is_none());
     let spaces: Api<Namespace> = Api::all(client.clone());
     assert!(spaces.get_opt("lab").await.unwrap().is_none(), "it is waited for");
-    // And a second time there is nothing to do.
+    // A second run has nothing to do.
     assert_eq!(set.delete_all(given, false, SOON).await.unwrap(), 0);
 }
 
@@ -228,7 +228,7 @@ async fn a_parent_goes_with_its_namespace() {
     ApplySet::new(client.clone(), "first", "default").apply_only(vec![namespace("lab")]).await.unwrap();
     let set = ApplySet::new(client.clone(), "set", "lab");
     set.apply(vec![namespace("lab"), map("a")]).await.unwrap();
-    // It is not deleted by itself.
+    // The parent is not deleted separately, but with its namespace.
     let judged = judged(&client, |seen| seen.is(Method::DELETE, "configmaps/set").then_some(403));
     let set = ApplySet::new(judged, "set", "lab");
     assert_eq!(set.delete_all(Vec::new(), false, SOON).await.unwrap(), 2);
@@ -259,7 +259,7 @@ async fn what_keeps_an_object_is_said() {
         other => panic!("{other:?}"),
     };
     set.apply(vec![definition(), held(widget("w")), held(widget("v"))]).await.unwrap();
-    // A definition waits for its objects.
+    // The CRD is deleted only after its objects.
     let waits = |name: &str| format!("{name} waits for its finalizer example.com/a, example.com/b");
     let w = waits("Widget/w in namespace default");
     let v = waits("Widget/v in namespace default");
@@ -295,7 +295,7 @@ fn deployment(fail: &str) -> Value {
 async fn readiness_is_waited_for_and_pods_say_what_they_lack() {
     let (_cluster, client) = start().await;
     let (set, _) = set(&client);
-    // Pods with other labels have nothing to do with it.
+    // Pods with other labels are ignored.
     let stray = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -315,8 +315,5 @@ async fn readiness_is_waited_for_and_pods_say_what_they_lack() {
     set.until_ready(&applied, Duration::from_secs(30)).await.unwrap();
     applied[0].id.name = "never".into();
     let failed = set.until_ready(&applied, Duration::from_secs(3)).await.unwrap_err();
-    assert!(
-        failed.to_string().contains("Deployment/never in namespace default: it is not there"),
-        "{failed}"
-    );
+    assert!(failed.to_string().contains("Deployment/never in namespace default: not found"), "{failed}");
 }

@@ -1,4 +1,4 @@
-//! Hooks: their order, what becomes of their objects, their logs, and tests.
+//! Hooks: their order, their objects, their logs, and tests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use steersman_release::{Error, Options, Releases, Status, TestOptions, Timeout};
 
 use crate::support::{chart, cluster, create_map, has_map, log_of, maps, quick, recorded, values};
 
-/// A job that is a hook, with annotations of its own and of its pods.
+/// A Job as a hook, with annotations of its own and of its pods.
 fn job(name: &str, annotations: &str, pod: &str) -> String {
     format!(
         "---\napiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\nspec:\n  \
@@ -59,7 +59,7 @@ async fn hooks_run_by_weight_and_name() {
         assert_eq!(hook.last_run.phase, "Succeeded", "{}", hook.name);
         assert!(hook.last_run.started_at <= hook.last_run.completed_at && hook.last_run.started_at.is_some());
     }
-    // One that says nothing is deleted before it is made again.
+    // A hook without a delete policy is deleted before it is created again.
     let second = releases.upgrade("shop", &chart, &Values::new(), &quick()).await.unwrap();
     assert_eq!(
         taken(&steps),
@@ -99,7 +99,7 @@ async fn hooks_are_deleted_as_they_say() {
     };
     assert_eq!(there().await, ["stays", "before", "failed"]);
 
-    // What is in the way of one that is not deleted before.
+    // An existing object conflicts with a hook that is not deleted before creation.
     let error = releases.install("other", &chart(&all), &Values::new(), &quick()).await.unwrap_err();
     let text = error.to_string();
     assert!(
@@ -216,7 +216,8 @@ async fn pods_and_jobs_that_do_not_end_time_out() {
         assert_eq!(
             error.to_string(),
             format!(
-                "failed pre-install: timed out waiting for objects: {kind}/endless in namespace default did not end"
+                "failed pre-install: timed out waiting for objects: {kind}/endless in namespace default \
+                 did not complete"
             )
         );
         let took = started.elapsed();
@@ -228,7 +229,7 @@ async fn pods_and_jobs_that_do_not_end_time_out() {
     assert_eq!(error.to_string(), "failed pre-install: pod failing failed");
 }
 
-/// The lock of an operation is renewed while a hook takes its time.
+/// The lock of an operation is renewed while a hook runs for long.
 #[tokio::test(start_paused = true)]
 async fn the_lock_is_renewed_meanwhile() {
     let (_cluster, client, _) = cluster().await;
@@ -308,7 +309,7 @@ async fn a_test_that_fails_is_given_back_with_its_release() {
     assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
 }
 
-/// What a run that broke off left is in the way of no other, and what is in the way of a fresh one is not deleted.
+/// An existing object makes the hook of a new run fail, and is not deleted. Only a recovering run deletes leftovers.
 #[tokio::test]
 async fn a_hook_does_not_replace_what_is_not_its_own() {
     let (_cluster, client, releases) = cluster().await;

@@ -1,4 +1,4 @@
-//! Records of releases that were forged, changed or copied: what they list is not deleted, what they say is not done.
+//! Records that were forged, changed or copied: what they list is not deleted, their hooks do not run.
 
 use std::io::Write as _;
 
@@ -15,7 +15,7 @@ use steersman_release::{
     Confinement, Error, Options, RecordKey, Release, Releases, RollbackOptions, Status, UninstallOptions,
 };
 
-/// A config map, another one if it is asked for, and a hook before the release goes.
+/// A ConfigMap, an optional second one, and a pre-delete hook.
 fn shop() -> Chart {
     Chart::from_files([
         File::new("Chart.yaml", "{apiVersion: v2, name: shop, version: 1.0.0}"),
@@ -49,7 +49,7 @@ fn values(expression: &str) -> Values {
     values
 }
 
-/// A record as Helm packs it.
+/// Encodes a record as Helm does.
 fn packed(record: &Value) -> ByteString {
     packed_text(&record.to_string())
 }
@@ -151,7 +151,7 @@ impl Lab {
         Releases::new(self.client.clone(), "lab")
     }
 
-    /// As an operator works, for the owner of some name.
+    /// Returns the releases as an operator sees them, with signatures for an owner.
     fn signing(&self, owner: &str) -> Releases {
         self.releases().verified_by(Some(RecordKey::new([7; 32])), owner)
     }
@@ -215,11 +215,11 @@ async fn a_record_is_what_its_secret_says() {
         lab.forge("shop", number, &record).await;
         let error = releases.get("shop", Some(number)).await.unwrap_err();
         assert!(
-            matches!(&error, Error::Record { reason, .. } if reason.contains("it says that it is")),
+            matches!(&error, Error::Record { reason, .. } if reason.contains("content is revision")),
             "{error}"
         );
         assert!(releases.upgrade("shop", &shop(), &Values::new(), &Options::default()).await.is_err());
-        // An operator goes on: what such a record says is not used.
+        // An operator continues: the content of such a record is not used.
         let read = lab.signing("a").get("shop", Some(number)).await.unwrap();
         assert!(read.unverified && read.manifest.is_empty() && read.namespace == "lab");
     }
@@ -227,7 +227,7 @@ async fn a_record_is_what_its_secret_says() {
     let den: Api<ConfigMap> = Api::namespaced(lab.client.clone(), "den");
     assert!(den.get_opt("shop").await.unwrap().is_none());
     assert!(lab.maps.get_opt("shop").await.unwrap().is_some());
-    // Labels that do not match the name are not those of a record.
+    // An object with labels that do not match its name is not a record.
     let mut renamed = secret("shop", 7, "deployed", &record("shop", "lab", 7, VICTIM));
     renamed.metadata.name = Some("anything".into());
     lab.tenant.create(&PostParams::default(), &renamed).await.unwrap();
@@ -259,7 +259,7 @@ async fn signatures_do_not_travel() {
     let elsewhere = Releases::new(lab.client.clone(), "den").verified_by(Some(RecordKey::new([7; 32])), "a");
     assert!(elsewhere.get("shop", None).await.unwrap().unverified);
 
-    // One byte of the record is another.
+    // The record is changed.
     let changed = packed(&record("shop", "lab", 1, VICTIM));
     let patch = Patch::Merge(json!({ "data": { "release": BASE64.encode(&changed.0) } }));
     lab.tenant.patch("sh.helm.release.v1.shop.v1", &PatchParams::default(), &patch).await.unwrap();
@@ -278,14 +278,14 @@ async fn what_is_forged_never_becomes_signed() {
     let releases = lab.signing("a");
     releases.install("shop", &shop(), &Values::new(), &Options::default()).await.unwrap();
     lab.forge("shop", 5, &record("shop", "lab", 5, VICTIM)).await;
-    // The forged one is superseded: its status changes, and nothing vouches for it.
+    // The forged one is superseded: its status changes, and it stays unsigned.
     releases.upgrade("shop", &shop(), &values("mood=wild"), &Options::default()).await.unwrap();
     let forged = releases.get("shop", Some(5)).await.unwrap();
     assert_eq!((forged.unverified, forged.info.status), (true, Status::Superseded));
     let stored = lab.tenant.get("sh.helm.release.v1.shop.v5").await.unwrap();
     assert!(!stored.annotations().contains_key("release.steersman.dev/signature"));
     assert_eq!(stored.labels()["status"], "superseded");
-    // Helm reads the same.
+    // Without signatures, as Helm reads it.
     let read = lab.releases().get("shop", Some(5)).await.unwrap();
     assert_eq!((read.info.status, read.hooks.len()), (Status::Superseded, 1));
     let first = releases.get("shop", Some(1)).await.unwrap();
@@ -298,7 +298,7 @@ async fn a_forged_record_takes_over_nothing() {
     let taken = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "shop" } });
     let taken: ConfigMap = serde_json::from_value(taken).unwrap();
     lab.maps.create(&PostParams::default(), &taken).await.unwrap();
-    // It claims that the object was the release's all along.
+    // It claims that the object always belonged to the release.
     let listed = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\n";
     lab.forge("shop", 1, &record("shop", "lab", 1, listed)).await;
     let error =
@@ -318,7 +318,7 @@ async fn numbers_and_sizes_are_bounded() {
         assert!(attempt.is_err());
     }
     releases.uninstall("shop", &UninstallOptions::default()).await.unwrap();
-    // Millions of numbers in a few bytes.
+    // Millions of numbers, compressed into a few bytes.
     let start = r#"{"name": "shop", "namespace": "lab", "version": 1, "chart": {"values": {"list": ["#;
     let bomb = format!("{start}{}0]}}}}}}", "0,".repeat(9_000_000));
     let mut secret = secret("shop", 1, "deployed", &Value::Null);
@@ -327,7 +327,7 @@ async fn numbers_and_sizes_are_bounded() {
     let read = releases.get("shop", None).await.unwrap();
     assert!(read.unverified && read.chart.values.is_empty());
     releases.upgrade("shop", &shop(), &Values::new(), &Options::default()).await.unwrap();
-    // Thousands of kinds that no cluster has are asked for once.
+    // For thousands of kinds that no cluster has, discovery runs once.
     let many: String =
         (0..3000).map(|i| format!("---\napiVersion: x{i}/v1\nkind: K\nmetadata: {{name: a}}\n")).collect();
     lab.forge("shop", 9, &record("shop", "lab", 9, &many)).await;

@@ -1,4 +1,4 @@
-//! What templates learn of the cluster, and which kinds it has.
+//! `lookup` and `.Capabilities`: what templates see of the cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use steersman_release::{ApplySet, DryRun, Error, Kinds, Options, Releases, docum
 
 use crate::support::{chart, cluster, create_map, judged, maps, quick};
 
-/// What a template makes of an expression.
+/// Returns the result of a template expression.
 async fn evaluated(releases: &Releases, expression: &str) -> Result<Value, Error> {
     evaluated_with(releases, expression, Options { dry_run: Some(DryRun::Server), ..quick() }).await
 }
@@ -58,7 +58,7 @@ async fn lookups_find_objects_and_lists() {
         (r#"lookup "v1" "ConfigMap" "default" "unknown" | toJson"#, json!({})),
         (r#"lookup "v1" "ConfigMap" "kube-system" "known" | toJson"#, json!({})),
         (r#"(lookup "v1" "Namespace" "" "default").metadata.name"#, json!("default")),
-        // A namespace says nothing of what has none.
+        // The namespace is ignored for cluster-scoped kinds.
         (r#"(lookup "v1" "Namespace" "default" "default").metadata.name"#, json!("default")),
         (r#"(lookup "v1" "ConfigMap" "default" "").kind"#, json!("ConfigMapList")),
         (
@@ -70,7 +70,7 @@ async fn lookups_find_objects_and_lists() {
             json!("default"),
         ),
         (r#"len (lookup "v1" "Secret" "default" "").items"#, json!(0)),
-        // What is asked for follows from what was found.
+        // A lookup that depends on the result of another.
         (
             r#"(lookup "v1" "ConfigMap" "default" (lookup "v1" "ConfigMap" "default" "known").metadata.name).kind"#,
             json!("ConfigMap"),
@@ -97,7 +97,7 @@ async fn lookups_that_are_refused_say_so() {
     let stranger = cluster.client_as(User::service_account("default", "stranger"));
     let error = evaluated(&Releases::new(stranger, "default"), expression).await.unwrap_err();
     assert!(error.to_string().contains("forbidden"), "{error}");
-    // A list of a kind that just went.
+    // A list of a kind that was just removed.
     for (code, is_found) in [(404, true), (500, false)] {
         let gone = judged(&client, move |seen| seen.is(Method::GET, "kube-system/secrets").then_some(code));
         let found = evaluated(&Releases::new(gone, "default"), expression).await;
@@ -129,7 +129,7 @@ async fn a_render_does_not_ask_for_ever() {
     };
     assert_eq!(evaluated(&releases, &follow(15)).await.unwrap(), json!("n15"));
     let error = evaluated(&releases, &follow(16)).await.unwrap_err();
-    assert_eq!(error.to_string(), "templates look up new objects after 16 rounds");
+    assert_eq!(error.to_string(), "lookups of templates did not converge after 16 rounds");
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn capabilities_are_those_of_the_cluster() {
         (r#".Capabilities.APIVersions.Has "v1""#, json!(true)),
         (r#".Capabilities.APIVersions.Has "v1/ConfigMap""#, json!(true)),
         (r#".Capabilities.APIVersions.Has "apps/v1/Deployment""#, json!(true)),
-        // Of a subresource.
+        // A subresource.
         (
             r#".Capabilities.APIVersions.Has "policy/v1/Eviction" | or (.Capabilities.APIVersions.Has "v1/Eviction") | or (.Capabilities.APIVersions.Has "autoscaling/v1/Scale")"#,
             json!(true),
@@ -200,7 +200,7 @@ async fn kinds_are_asked_for_once_and_again_when_one_is_missing() {
     assert_eq!(kinds.find("example.com/v1", "Widget").await.unwrap().resource.plural, "widgets");
     assert_eq!(times(), 4);
     assert_eq!(kinds.find("example.com/v2", "Widget").await.unwrap().resource.version, "v2");
-    // In a group it is one of them, always the same.
+    // In a group there are several versions: the result is always the same one.
     let found = kinds.find_in_group("example.com", "Widget").await.unwrap().unwrap();
     assert_eq!(found.resource.api_version, "example.com/v1");
     assert_eq!(kinds.find_in_group("example.com", "ConfigMap").await.unwrap(), None);
@@ -211,7 +211,7 @@ async fn kinds_are_asked_for_once_and_again_when_one_is_missing() {
     other.invalidate().await;
     kinds.capabilities().await.unwrap();
     assert_eq!(times(), 5, "clones share what they know");
-    // Of many that ask at once, one discovers.
+    // Of many concurrent callers, one runs discovery.
     other.invalidate().await;
     let asking = (0..8).map(|_| kinds.find("v1", "ConfigMap"));
     futures::future::try_join_all(asking).await.unwrap();

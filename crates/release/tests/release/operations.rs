@@ -1,4 +1,4 @@
-//! What install, upgrade and rollback record, and what their options change.
+//! What install, upgrade and rollback record, and the effect of their options.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ async fn upgrade(releases: &Releases, given: &[&str]) -> Release {
     releases.upgrade("shop", &shop(), &values(given), &quick()).await.unwrap()
 }
 
-/// The revisions with how they stand, oldest first.
+/// Returns the revisions with their status, oldest first.
 async fn statuses(releases: &Releases) -> Vec<(i64, Status)> {
     let revisions = releases.revisions("shop").await.unwrap();
     revisions.iter().map(|revision| (revision.version, revision.status)).collect()
@@ -145,7 +145,7 @@ async fn a_record_says_what_was_done() {
     assert_eq!((third.hooks.len(), third.hooks[0].last_run.phase.as_str()), (1, "Succeeded"));
 }
 
-/// A process that stores the record of a revision, and can write nothing after that.
+/// A process that stores the record of a revision, and fails all writes after that.
 #[tokio::test]
 async fn a_revision_is_recorded_before_anything_is_written() {
     let (_cluster, client, releases) = cluster().await;
@@ -172,7 +172,7 @@ async fn a_revision_is_recorded_before_anything_is_written() {
     releases.install("shop", &shop(), &values(&["maps={a}"]), &quick()).await.unwrap();
     assert_eq!(lock().await, None);
     let first = releases.get("shop", Some(1)).await.unwrap();
-    assert_eq!(first.info.description, "Interrupted while pending-install, taken up by the next run");
+    assert_eq!(first.info.description, "Interrupted while pending-install, recovered by the next run");
     stuck.upgrade("shop", &shop(), &values(&["maps={b}"]), &quick()).await.unwrap_err();
     let info = releases.get("shop", None).await.unwrap().info;
     assert_eq!((info.status, info.description.as_str()), (Status::PendingUpgrade, "Preparing upgrade"));
@@ -263,7 +263,7 @@ async fn definitions_follow_their_policy() {
     assert!(error.to_string().starts_with("failed to install CRD shop/crds/widgets.yaml: "), "{error}");
 }
 
-/// What templates see of the cluster's kinds is new once a definition is among the objects.
+/// Templates see new kinds of the cluster once their CRDs are among the objects.
 #[tokio::test]
 async fn capabilities_follow_definitions_among_the_objects() {
     let (_cluster, client, releases) = cluster().await;
@@ -383,7 +383,7 @@ async fn a_name_can_be_taken_again() {
     );
 }
 
-/// Only the last deployed revision and those after it say what is the release's already.
+/// Only the last deployed revision and those after it define what belongs to the release.
 #[tokio::test]
 async fn what_was_given_up_is_no_longer_the_releases() {
     let (_cluster, client, releases) = cluster().await;
@@ -403,7 +403,7 @@ async fn what_was_given_up_is_no_longer_the_releases() {
     refused(releases.install("shop", &shop(), &values(&["maps={a}"]), &replace).await);
     maps(&client).delete("a", &<_>::default()).await.unwrap();
     releases.install("shop", &shop(), &values(&["maps={a}"]), &replace).await.unwrap();
-    // A mark that is lost is put back on what the last revision has.
+    // A removed ownership label is restored on the objects of the last revision.
     let unmark = json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": null } } });
     maps(&client).patch("a", &PatchParams::default(), &Patch::Merge(unmark)).await.unwrap();
     upgrade(&releases, &["maps={a}", "mood=odd"]).await;
@@ -478,7 +478,7 @@ async fn values_come_about_as_the_policy_says() {
         releases.upgrade("shop", &chart("new"), &values(given), &options).await.unwrap();
         assert_eq!(json!(maps(&client).get("a").await.unwrap().data), expected, "{policy:?} {given:?}");
     }
-    // There was nothing to take over.
+    // Nothing to take over.
     let (_cluster, client, releases) = cluster().await;
     releases.install("shop", &chart("old"), &Values::new(), &quick()).await.unwrap();
     releases.upgrade("shop", &chart("new"), &Values::new(), &quick()).await.unwrap();
@@ -497,7 +497,7 @@ async fn revisions_to_go_back_to_are_checked() {
     upgrade(&releases, &["maps={c}"]).await;
     assert!(matches!(releases.rollback("shop", &back(Some(-1))).await, Err(Error::InvalidRevision)));
     assert!(matches!(releases.rollback("shop", &back(Some(4))).await, Err(Error::NoSuchRevision(4))));
-    // 0 is the one before the last.
+    // 0 is the previous revision.
     let fourth = releases.rollback("shop", &back(Some(0))).await.unwrap();
     assert_eq!((fourth.version, fourth.info.description.as_str()), (4, "Rollback to 2"));
     assert!(has_map(&client, "b").await && !has_map(&client, "c").await);
@@ -582,7 +582,7 @@ async fn hooks_can_be_left_out() {
     assert_eq!(there().await, all);
 }
 
-/// An upgrade or a rollback that failed takes back what it created, if asked. An install never does.
+/// A failed upgrade or rollback deletes the objects that it created, if requested. An install never does.
 #[tokio::test]
 async fn what_failed_is_cleaned_up_if_asked() {
     for cleanup_on_fail in [false, true] {
@@ -631,7 +631,7 @@ async fn a_cleanup_that_fails_is_told_of() {
     );
 }
 
-/// Objects of one kind are written together; a failure among them ends it.
+/// Objects of one kind are written concurrently; a failure among them ends the operation.
 #[tokio::test]
 async fn a_failure_ends_what_comes_after_its_kind() {
     let (_cluster, client, _) = cluster().await;
@@ -646,7 +646,7 @@ async fn a_failure_ends_what_comes_after_its_kind() {
     assert!(deployments.get_opt("web").await.unwrap().is_none());
 }
 
-/// A revision that is good but not ready, and one that cannot become ready.
+/// A revision that was deployed and is not ready, and one that cannot become ready.
 #[tokio::test(start_paused = true)]
 async fn an_atomic_upgrade_goes_back_to_the_last_good_revision() {
     let (_cluster, client, releases) = cluster().await;
@@ -726,7 +726,7 @@ async fn an_atomic_install_is_undone_with_its_own_options() {
     releases.install("shop", &shop(), &values(&given), &atomic).await.unwrap_err();
     assert!(has_map(&client, "gone").await);
 
-    // A hook that does not end is waited for no longer than anything else.
+    // Waiting for a hook that does not end times out like any other wait.
     let endless = chart(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: endless, annotations: {helm.sh/hook: \"pre-install,pre-delete\"}}\n\
          spec:\n  template:\n    metadata: {annotations: {cluster.steersman.dev/run-for: forever}}\n    \
@@ -737,9 +737,9 @@ async fn an_atomic_install_is_undone_with_its_own_options() {
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert_eq!(
         error,
-        "an error occurred while uninstalling the release. original install error: failed pre-install: timed out waiting \
-         for objects: Job/endless in namespace default did not end: timed out waiting for objects: Job/endless in namespace \
-         default did not end"
+        "an error occurred while uninstalling the release. original install error: failed pre-install: timed \
+         out waiting for objects: Job/endless in namespace default did not complete: timed out waiting for \
+         objects: Job/endless in namespace default did not complete"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Where and how revisions are kept.
+//! Storage of revisions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -93,7 +93,7 @@ async fn the_latest_revision_of_each_release_is_listed() {
     let options = Options { disable_hooks: true, history_max: HistoryMax(0), ..quick() };
     let team = Options { labels: labels(&[("team", "a")]), ..options.clone() };
     releases.install("shop", &shop(), &Values::new(), &team).await.unwrap();
-    // By name, the tenth comes before the second.
+    // Sorted by name, the tenth would precede the second.
     for _ in 0..10 {
         releases.upgrade("shop", &shop(), &Values::new(), &options).await.unwrap();
     }
@@ -175,7 +175,7 @@ async fn records_belong_to_their_owners() {
     }
 }
 
-/// Puts a record of the real `helm` into its place: pending, and without a lock.
+/// Stores a record of the real `helm`: pending, and without a lock.
 async fn pending(client: &Client, seconds_ago: i64, stamp: &str) {
     let record = json!({
         "name": "shop", "namespace": "default", "version": 1, "info": { "status": "pending-install" },
@@ -245,7 +245,7 @@ async fn an_operation_of_helm_counts_as_under_way_for_ten_minutes() {
 async fn a_lock_holds_until_it_expires() {
     for (seconds, is_held) in [(20, true), (-1, false)] {
         let (_cluster, client, releases) = cluster().await;
-        // The label says that it was touched just now: the lock counts.
+        // The label has a recent time: the operation counts as in progress.
         pending(&client, 5, "modifiedAt").await;
         let until =
             Timestamp::now().checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap().to_string();
@@ -324,7 +324,7 @@ async fn parts_that_were_changed_are_noticed() {
     let change = Patch::Merge(json!({ "data": { "part": "AAAA" } }));
     secrets(&client).patch(&part.name_any(), &PatchParams::default(), &change).await.unwrap();
     let error = releases.get("large", None).await.unwrap_err().to_string();
-    let said = "cannot read release record sh.helm.release.v1.large.v1: its parts do not belong together";
+    let said = "cannot read release record sh.helm.release.v1.large.v1: its parts do not match their digest";
     assert_eq!(error, said);
     let read = signing(&client).get("large", None).await.unwrap();
     assert!(read.unverified && read.hooks.is_empty(), "the main object verifies, its parts do not");
@@ -334,7 +334,7 @@ async fn parts_that_were_changed_are_noticed() {
     assert_eq!(error.status_code(), Some(404), "{error}");
     assert!(error.to_string().starts_with("cannot read a part of a release: "), "{error}");
     assert!(signing(&client).get("large", None).await.unwrap().unverified);
-    // A cluster that does not answer says nothing about a record.
+    // A failing cluster does not make a record broken.
     let broken =
         judged(&client, |seen| seen.is(Method::GET, "secrets/sh.helm.release.v1.large.v1.").then_some(500));
     assert_eq!(signing(&broken).get("large", None).await.unwrap_err().status_code(), Some(500));
@@ -342,7 +342,7 @@ async fn parts_that_were_changed_are_noticed() {
     for wrong in ["257", "-1", "many"] {
         annotate(&client, json!({ "release.steersman.dev/parts": wrong })).await;
         let error = releases.get("large", None).await.unwrap_err().to_string();
-        assert!(error.ends_with(&format!("{wrong:?} is no number of parts")), "{error}");
+        assert!(error.ends_with(&format!("invalid number of parts {wrong:?}")), "{error}");
     }
 }
 
@@ -360,18 +360,18 @@ async fn a_key_reads_what_it_signed() {
     let mut renamed = secret.clone();
     renamed["metadata"]["name"] = json!("shop");
     let error = read_record(&renamed, None).unwrap_err().to_string();
-    assert_eq!(error, "cannot read release record shop: its name is not that of a record");
+    assert_eq!(error, "cannot read release record shop: not the name of a release record");
     let mut empty = secret.clone();
     empty["data"] = json!({});
     let error = read_record(&empty, None).unwrap_err().to_string();
-    assert!(error.ends_with("it has no data.release"), "{error}");
+    assert!(error.ends_with("field data.release is missing"), "{error}");
     let mut moved = secret;
     moved["metadata"]["name"] = json!("sh.helm.release.v1.shop.v2");
     let error = read_record(&moved, None).unwrap_err().to_string();
-    assert!(error.contains("it says that it is revision 1 of \"shop\""), "{error}");
+    assert!(error.contains("content is revision 1 of \"shop\""), "{error}");
 }
 
-/// A record that cannot be read holds up an operator as little as possible, and says why to everyone else.
+/// A broken record does not hold up an operator, and is an error for all other callers.
 #[tokio::test]
 async fn a_broken_record_is_superseded_by_its_label() {
     let (_cluster, client, releases) = cluster().await;

@@ -1,4 +1,4 @@
-//! Uninstalling: what goes, what stays, and what is told of it.
+//! Uninstall: what is deleted, what is kept, and what is reported.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn history_is_kept_if_asked() {
     assert!(history[1].info.deleted.is_some() && history[0].info.deleted.is_none());
     let again = releases.uninstall("shop", &keep).await.unwrap_err();
     assert_eq!(again.to_string(), "the release named \"shop\" is already deleted");
-    // The objects may be another's by now.
+    // The objects may belong to another owner by now.
     create_map(&client, "a").await;
     let gone = releases.uninstall("shop", &UninstallOptions::default()).await.unwrap();
     assert_eq!((gone.release.version, gone.kept.len()), (2, 0));
@@ -145,14 +145,14 @@ async fn objects_are_waited_for_if_asked() {
     let error = releases.uninstall("shop", &wait).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "uninstallation completed with 1 error(s): timed out waiting for objects: ConfigMap/a in namespace default is \
-         still there"
+        "uninstallation completed with 1 error(s): timed out waiting for objects: ConfigMap/a in \
+         namespace default still exists"
     );
     let took = started.elapsed();
     assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(10), "{took:?}");
     hold(&client, "a", json!(null)).await;
 
-    // It goes while it is waited for.
+    // It is deleted during the wait.
     install(&releases, &["maps={a}"]).await;
     hold(&client, "a", json!(["example.com/hold"])).await;
     let release = async {
@@ -222,7 +222,7 @@ async fn what_cannot_be_deleted_keeps_the_record() {
     assert_eq!(releases.get("shop", None).await.unwrap().info.status, Status::Uninstalling);
     releases.uninstall("shop", &UninstallOptions::default()).await.unwrap();
     assert!(!has_map(&client, "a").await);
-    // What is gone already is no failure, neither an object nor a record.
+    // A missing object or record is not an error.
     install(&releases, &["maps={a}"]).await;
     let gone = judged(&client, |seen| (seen.method == Method::DELETE).then_some(404));
     Releases::new(gone, "default").uninstall("shop", &UninstallOptions::default()).await.unwrap();
@@ -232,7 +232,7 @@ async fn what_cannot_be_deleted_keeps_the_record() {
     assert_eq!(error.to_string(), "cannot delete a release record: the test answers with 403");
 }
 
-/// Objects that a release gave up and could not delete are its own until they are gone.
+/// Objects that a release no longer contains and could not delete stay its own until they are gone.
 #[tokio::test]
 async fn what_could_not_be_pruned_is_remembered() {
     let (_cluster, client, releases) = cluster().await;
@@ -246,7 +246,7 @@ async fn what_could_not_be_pruned_is_remembered() {
     assert_eq!(said, [expected]);
     let mut read = refused.get("shop", None).await.unwrap();
     assert_eq!(read.undeleted, second.undeleted);
-    // It is still in the way.
+    // The deletion still fails.
     refused.delete_leftovers(&mut read).await.unwrap();
     assert_eq!(read.undeleted, second.undeleted);
     let mut third = refused.upgrade("shop", &shop(), &values(&["maps={a}"]), &quick()).await.unwrap();
@@ -277,7 +277,7 @@ async fn a_release_without_records_goes_by_what_it_would_be() {
     let missing = releases.uninstall("shop", &options(&other)).await.unwrap_err();
     assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
     assert!(has_map(&client, "a").await);
-    // Its number says nothing: there is no other.
+    // The given revision number is ignored: there is no other record.
     let rendered = Release { version: 7, ..rendered };
     let gone = releases.uninstall("shop", &options(&rendered)).await.unwrap();
     assert_eq!((gone.release.version, gone.kept.as_slice()), (1, &["[Secret] kept".to_owned()][..]));
@@ -288,7 +288,7 @@ async fn a_release_without_records_goes_by_what_it_would_be() {
     assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
 }
 
-/// The kinds of the cluster were asked for before one of them went.
+/// A kind is removed after discovery.
 #[tokio::test]
 async fn objects_of_a_kind_that_is_gone_hold_up_nothing() {
     let (_cluster, client, releases) = cluster().await;

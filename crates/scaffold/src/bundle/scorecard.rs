@@ -1,4 +1,4 @@
-//! The scorecard: operator-sdk's tests of a bundle, and their configuration.
+//! The scorecard: operator-sdk's tests of bundles, and their configuration.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,33 +9,33 @@ use super::validate::files;
 use super::{text, validate_bundle};
 use crate::error::{Error, Result};
 
-/// Where a bundle has its configuration of the scorecard, if its annotations do not say.
+/// Default path of a bundle's scorecard configuration, unless its annotations specify one.
 const CONFIG: &str = "tests/scorecard/config.yaml";
 
-/// A test of the scorecard, as its configuration names it.
+/// A scorecard test, as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScorecardTest {
     /// The image that operator-sdk runs for it.
     pub image: String,
     /// The command in the image; the last word is the test's name.
     pub entrypoint: Vec<String>,
-    /// Labels that selectors choose tests by.
+    /// The labels that selectors match.
     pub labels: BTreeMap<String, String>,
 }
 
-/// How a test ended.
+/// The state of a finished test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScorecardState {
-    /// The bundle is as it should be.
+    /// The bundle passes the test.
     Pass,
-    /// The bundle lacks something.
+    /// The bundle fails the test.
     Fail,
     /// The test could not be run.
     Error,
 }
 
 impl ScorecardState {
-    /// The word that operator-sdk has for it.
+    /// Returns operator-sdk's name of the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,27 +51,27 @@ impl ScorecardState {
 pub struct ScorecardResult {
     /// The test's name.
     pub name: String,
-    /// How it ended.
+    /// The state.
     pub state: ScorecardState,
-    /// What would be better otherwise.
+    /// Suggested improvements.
     pub suggestions: Vec<String>,
-    /// What is wrong.
+    /// The errors.
     pub errors: Vec<String>,
-    /// What was looked at.
+    /// The log of what was checked.
     pub log: String,
 }
 
-/// Reads the tests that a bundle's configuration names, or those of another file.
+/// Reads the tests from a bundle's scorecard configuration, or from another file.
 ///
 /// # Errors
-/// Fails if there is no such file, or it is no configuration of the scorecard.
+/// Fails if the file does not exist or is not a scorecard configuration.
 pub fn scorecard_tests(bundle: &Path, config: Option<&Path>) -> Result<Vec<ScorecardTest>> {
     let path = config.map_or_else(|| bundle.join(CONFIG), Path::to_owned);
     let data = std::fs::read(&path).map_err(Error::io(&path))?;
     let broken = |reason: String| Error::Broken { path: path.clone(), reason };
     let config = steersman_yaml::from_slice(&data).map_err(|error| broken(error.to_string()))?;
     if !super::is_scorecard(&config) {
-        return Err(broken("it is no Configuration of scorecard.operatorframework.io".to_owned()));
+        return Err(broken("not a Configuration of scorecard.operatorframework.io".to_owned()));
     }
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -92,14 +92,14 @@ pub fn scorecard_tests(bundle: &Path, config: Option<&Path>) -> Result<Vec<Score
         .collect())
 }
 
-/// What is in a bundle: the ClusterServiceVersion, its examples, and the definitions.
+/// The content of a bundle: its ClusterServiceVersion, examples, and definitions.
 #[derive(Clone, Debug)]
 pub struct BundleContent {
     directory: PathBuf,
     version: Value,
-    /// The objects that the ClusterServiceVersion has as examples.
+    /// The examples of the ClusterServiceVersion (`alm-examples`).
     pub examples: Vec<Value>,
-    /// The definitions, each with its file.
+    /// The definitions, each with its file path.
     pub definitions: Vec<(PathBuf, Value)>,
 }
 
@@ -107,7 +107,7 @@ impl BundleContent {
     /// Reads a bundle.
     ///
     /// # Errors
-    /// Fails if there is none, or a file of it is not what it must be.
+    /// Fails if there is no bundle, or one of its files is malformed.
     pub fn load(directory: &Path) -> Result<Self> {
         let mut content = Self {
             directory: directory.to_owned(),
@@ -134,13 +134,13 @@ impl BundleContent {
             }
         }
         if content.version.is_null() {
-            let reason = "it has no ClusterServiceVersion".to_owned();
+            let reason = "no ClusterServiceVersion found".to_owned();
             return Err(Error::Broken { path: directory.join("manifests"), reason });
         }
         Ok(content)
     }
 
-    /// Runs a test. `refused` has what a cluster said against examples, by their kind and name.
+    /// Runs a test. `refused` contains the API server's errors about examples, by kind and name.
     #[must_use]
     pub fn run(&self, test: &ScorecardTest, refused: &[String]) -> ScorecardResult {
         let name = test.entrypoint.last().cloned().unwrap_or_default();
@@ -160,8 +160,9 @@ impl BundleContent {
             "olm-status-descriptors" => self.check_descriptors("status", &mut result),
             _ => {
                 result.state = ScorecardState::Error;
-                let known = "the tests of the suites basic and olm are run here; others need operator-sdk and a cluster that runs images";
-                result.errors.push(format!("{name:?} is no test that is known: {known}"));
+                let known = "only the tests of the suites basic and olm are supported; \
+                             others need operator-sdk and a cluster that runs images";
+                result.errors.push(format!("unknown test {name:?}: {known}"));
             }
         }
         if result.state == ScorecardState::Pass && !result.errors.is_empty() {
@@ -199,13 +200,11 @@ impl BundleContent {
         }
     }
 
-    /// Every field of an example must be described by the definition.
+    /// Checks that the definition's schema declares every field of the examples.
     fn check_validation(&self, result: &mut ScorecardResult) {
         for example in &self.examples {
             let Some(schema) = self.schema(example) else {
-                result
-                    .errors
-                    .push(format!("{}: there is no definition of its version with a schema", title(example)));
+                result.errors.push(format!("{}: no CRD defines its version with a schema", title(example)));
                 continue;
             };
             for block in ["spec", "status"] {
@@ -239,21 +238,19 @@ impl BundleContent {
         }
     }
 
-    /// The fields of an example must have descriptors.
+    /// Checks that the fields of the examples have descriptors.
     fn check_descriptors(&self, block: &str, result: &mut ScorecardResult) {
         for example in &self.examples {
             let (kind, version) = (text(example, "/kind"), version_of(example));
             let owned = self.owned().find(|owned| owned["kind"] == kind && owned["version"] == version);
             let Some(owned) = owned else {
-                result
-                    .errors
-                    .push(format!("{}: its kind is not among the owned definitions", title(example)));
+                result.errors.push(format!("{}: its kind is not among the owned CRDs", title(example)));
                 continue;
             };
             let descriptors = &owned[format!("{block}Descriptors")];
             let paths: Vec<&str> =
                 descriptors.as_array().into_iter().flatten().map(|one| text(one, "/path")).collect();
-            // A status has one descriptor at least, a spec one for each field.
+            // A status needs at least one descriptor, a spec one for each field.
             if block == "status" {
                 let has_status = keys(&example[block]).next().is_some();
                 let name = text(owned, "/name");
@@ -281,7 +278,7 @@ impl BundleContent {
             .flatten()
     }
 
-    /// The schema of an example.
+    /// Returns the schema of an example.
     fn schema(&self, example: &Value) -> Option<&Value> {
         let (group, version) = text(example, "/apiVersion").split_once('/')?;
         let crd = self.definitions.iter().map(|(_, crd)| crd).find(|crd| {

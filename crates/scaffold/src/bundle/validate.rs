@@ -1,4 +1,4 @@
-//! Whether a bundle is right, as the Operator Lifecycle Manager wants it.
+//! Validates bundles by the Operator Lifecycle Manager's rules.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use crate::names;
 
 const ANNOTATION: &str = "operators.operatorframework.io.bundle.";
 const MODES: [&str; 4] = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"];
-/// What a bundle may have in bytes, since it is kept in a ConfigMap while it is unpacked.
+/// Maximum size of a bundle in bytes: it is stored in a ConfigMap while it is unpacked.
 const MAX_SIZE: usize = 1 << 20;
 
-/// Something that is wrong with a bundle, or could be better.
+/// An error or a warning about a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleFinding {
-    /// Whether the bundle cannot be installed so.
+    /// Whether the bundle cannot be installed because of it.
     pub is_error: bool,
     /// The file.
     pub file: String,
-    /// The field, if it is one.
+    /// The field; empty if the finding is not about one.
     pub field: String,
-    /// What is wrong.
+    /// The description of the problem.
     pub problem: String,
 }
 
@@ -52,7 +52,7 @@ impl Findings {
     }
 }
 
-/// Says what is wrong with the bundle in a directory; nothing if all is well.
+/// Validates the bundle in a directory and returns the findings.
 ///
 /// # Errors
 /// Fails if there is no bundle, or a file cannot be read.
@@ -67,7 +67,7 @@ pub fn validate_bundle(directory: &Path) -> Result<Vec<BundleFinding>> {
         size += data.len();
         let documents = steersman_chart::split(&data);
         if documents.len() != 1 {
-            findings.error(&name, "", format!("it has {} objects and not one", documents.len()));
+            findings.error(&name, "", format!("expected one object, found {}", documents.len()));
         }
         for document in documents {
             match steersman_yaml::from_str(document) {
@@ -80,7 +80,7 @@ pub fn validate_bundle(directory: &Path) -> Result<Vec<BundleFinding>> {
         findings.warn(
             &manifests,
             "",
-            format!("{size} bytes may be too many: {MAX_SIZE} are kept, compressed"),
+            format!("{size} bytes may be too large: the limit is {MAX_SIZE} bytes, compressed"),
         );
     }
     let is_version = |object: &Value| object["kind"] == "ClusterServiceVersion";
@@ -90,7 +90,7 @@ pub fn validate_bundle(directory: &Path) -> Result<Vec<BundleFinding>> {
         several => findings.error(
             &manifests,
             "",
-            format!("it has {} ClusterServiceVersions and not one", several.len()),
+            format!("expected one ClusterServiceVersion, found {}", several.len()),
         ),
     }
     check_objects(&objects, &mut findings);
@@ -112,7 +112,7 @@ pub(super) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Checks metadata/annotations.yaml, and says where the manifests are.
+/// Checks metadata/annotations.yaml and returns the path of the manifests.
 fn annotations(directory: &Path, findings: &mut Findings) -> Result<String> {
     const FILE: &str = "metadata/annotations.yaml";
     let path = directory.join(FILE);
@@ -125,7 +125,7 @@ fn annotations(directory: &Path, findings: &mut Findings) -> Result<String> {
     };
     let mut need = |key: &str| {
         if get(key).is_empty() {
-            findings.error(FILE, &format!("{ANNOTATION}{key}"), "it is missing");
+            findings.error(FILE, &format!("{ANNOTATION}{key}"), "missing");
         }
         get(key)
     };
@@ -135,7 +135,7 @@ fn annotations(directory: &Path, findings: &mut Findings) -> Result<String> {
         findings.error(FILE, &format!("{ANNOTATION}mediatype.v1"), format!("{media:?} is not registry+v1"));
     }
     if !package.is_empty() && names::check_project_name(&package).is_err() {
-        findings.error(FILE, &format!("{ANNOTATION}package.v1"), format!("{package:?} is no valid name"));
+        findings.error(FILE, &format!("{ANNOTATION}package.v1"), format!("{package:?} is not a valid name"));
     }
     let default = get("channel.default.v1");
     if !default.is_empty() && !channels.split(',').any(|channel| channel.trim() == default) {
@@ -155,7 +155,7 @@ fn check_version(file: &str, csv: &Value, objects: &[(String, Value)], findings:
     let name = text(csv, "/metadata/name");
     let version = text(csv, "/spec/version");
     if !is_version(version) {
-        findings.error(file, "spec.version", format!("{version:?} is no semantic version"));
+        findings.error(file, "spec.version", format!("{version:?} is not a semantic version"));
     }
     match name.split_once(".v") {
         Some((_, rest)) if rest == version => {}
@@ -165,21 +165,21 @@ fn check_version(file: &str, csv: &Value, objects: &[(String, Value)], findings:
         if text(csv, &format!("/spec/{field}")).is_empty() {
             let field = format!("spec.{field}");
             if required {
-                findings.error(file, &field, "it is missing");
+                findings.error(file, &field, "missing");
             } else {
-                findings.warn(file, &field, "it is missing");
+                findings.warn(file, &field, "missing");
             }
         }
     }
     if text(csv, "/spec/provider/name").is_empty() {
-        findings.warn(file, "spec.provider.name", "it is missing");
+        findings.warn(file, "spec.provider.name", "missing");
     }
     if csv.pointer("/spec/icon/0/base64data").and_then(Value::as_str).is_none_or(str::is_empty) {
-        findings.warn(file, "spec.icon", "it is missing");
+        findings.warn(file, "spec.icon", "missing");
     }
     let least = text(csv, "/spec/minKubeVersion");
     if !least.is_empty() && !is_version(least) {
-        findings.error(file, "spec.minKubeVersion", format!("{least:?} is no semantic version"));
+        findings.error(file, "spec.minKubeVersion", format!("{least:?} is not a semantic version"));
     }
     check_modes(file, csv, findings);
     check_install(file, csv, findings);
@@ -187,7 +187,7 @@ fn check_version(file: &str, csv: &Value, objects: &[(String, Value)], findings:
     check_accounts(csv, objects, findings);
 }
 
-/// The Operator Lifecycle Manager makes the accounts that it gives permissions to.
+/// Checks that no service account in the bundle is one that the Operator Lifecycle Manager creates.
 fn check_accounts(csv: &Value, objects: &[(String, Value)], findings: &mut Findings) {
     let permissions = ["permissions", "clusterPermissions"]
         .into_iter()
@@ -196,7 +196,14 @@ fn check_accounts(csv: &Value, objects: &[(String, Value)], findings: &mut Findi
     for (file, object) in objects {
         let name = text(object, "/metadata/name");
         if object["kind"] == "ServiceAccount" && made.contains(&name) {
-            findings.error(file, "metadata.name", format!("{name} is made from spec.install of the version"));
+            findings.error(
+                file,
+                "metadata.name",
+                format!(
+                    "{name} must not be in the bundle: \
+                     OLM creates it from the ClusterServiceVersion's spec.install"
+                ),
+            );
         }
     }
 }
@@ -206,7 +213,7 @@ fn check_modes(file: &str, csv: &Value, findings: &mut Findings) {
     for mode in &modes {
         let kind = text(mode, "/type");
         if !MODES.contains(&kind) {
-            findings.error(file, "spec.installModes", format!("{kind:?} is none of {}", MODES.join(", ")));
+            findings.error(file, "spec.installModes", format!("{kind:?} is not one of {}", MODES.join(", ")));
         }
     }
     if !modes.iter().any(|mode| mode["supported"] == true) {
@@ -216,11 +223,11 @@ fn check_modes(file: &str, csv: &Value, findings: &mut Findings) {
 
 fn check_install(file: &str, csv: &Value, findings: &mut Findings) {
     if text(csv, "/spec/install/strategy") != "deployment" {
-        findings.error(file, "spec.install.strategy", "it must be deployment");
+        findings.error(file, "spec.install.strategy", "must be deployment");
     }
     let deployments = csv.pointer("/spec/install/spec/deployments").and_then(Value::as_array);
     if deployments.is_none_or(Vec::is_empty) {
-        findings.error(file, "spec.install.spec.deployments", "there is none");
+        findings.error(file, "spec.install.spec.deployments", "must not be empty");
     }
     for deployment in deployments.into_iter().flatten() {
         let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
@@ -237,7 +244,7 @@ fn check_install(file: &str, csv: &Value, findings: &mut Findings) {
     }
 }
 
-/// Owned definitions and those that are in the bundle must be the same, and have examples.
+/// Checks that the owned definitions are exactly those in the bundle, and that each has an example.
 fn check_owned(file: &str, csv: &Value, objects: &[(String, Value)], findings: &mut Findings) {
     const FIELD: &str = "spec.customresourcedefinitions.owned";
     let owned = csv
@@ -273,11 +280,9 @@ fn check_owned(file: &str, csv: &Value, objects: &[(String, Value)], findings: &
     }
     let examples = csv.pointer("/metadata/annotations/alm-examples").and_then(Value::as_str).unwrap_or("[]");
     match serde_json::from_str::<Vec<Value>>(examples) {
-        Err(error) => findings.error(
-            file,
-            "metadata.annotations.alm-examples",
-            format!("it is no list in JSON: {error}"),
-        ),
+        Err(error) => {
+            findings.error(file, "metadata.annotations.alm-examples", format!("not a JSON list: {error}"));
+        }
         Ok(examples) => {
             for one in &owned {
                 let (kind, version) = (text(one, "/kind"), text(one, "/version"));
@@ -288,7 +293,7 @@ fn check_owned(file: &str, csv: &Value, objects: &[(String, Value)], findings: &
                     findings.warn(
                         file,
                         "metadata.annotations.alm-examples",
-                        format!("there is no example of {kind} {version}"),
+                        format!("no example of {kind} {version}"),
                     );
                 }
             }
@@ -310,15 +315,15 @@ fn check_objects(objects: &[(String, Value)], findings: &mut Findings) {
             findings.error(
                 file,
                 "metadata.namespace",
-                "the Operator Lifecycle Manager chooses the namespace",
+                "must not be set: the Operator Lifecycle Manager chooses the namespace",
             );
         }
         if kind == "CustomResourceDefinition" && text(object, "/apiVersion") != "apiextensions.k8s.io/v1" {
-            findings.error(file, "apiVersion", "clusters serve definitions of apiextensions.k8s.io/v1 alone");
+            findings.error(file, "apiVersion", "must be apiextensions.k8s.io/v1");
         }
         let key = (kind.to_owned(), name.to_owned());
         if seen.contains(&key) {
-            findings.error(file, "metadata.name", format!("there is another {kind} {name}"));
+            findings.error(file, "metadata.name", format!("duplicate {kind} {name}"));
         }
         seen.push(key);
     }

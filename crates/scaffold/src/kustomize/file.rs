@@ -1,4 +1,4 @@
-//! A kustomization file.
+//! Reads kustomization files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-/// The names that a kustomization file may have.
+/// The valid names of a kustomization file.
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// What a kustomization says, as far as it is supported.
+/// The supported fields of a kustomization.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Kustomization {
@@ -38,22 +38,22 @@ pub(super) struct Labels {
     pub(super) include_templates: bool,
 }
 
-/// Another name, tag or digest for an image.
+/// An image override: a new name, tag or digest.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Image {
     /// The image without its tag.
     pub name: String,
-    /// What takes the place of the name. Default: the name stays.
+    /// The new name. Default: unchanged.
     pub new_name: String,
-    /// What takes the place of tag and digest. Default: they stay.
+    /// The new tag or digest, which replaces both. Default: unchanged.
     pub new_tag: String,
-    /// What takes the place of tag and digest. Default: they stay.
+    /// The new tag or digest, which replaces both. Default: unchanged.
     pub digest: String,
 }
 
 impl Image {
-    /// The image `name`, whatever its tag, becomes `image` as a whole.
+    /// Replaces the image `name`, with any tag, by `image`.
     #[must_use]
     pub fn replace(name: &str, image: &str) -> Self {
         let (new_name, new_tag, digest) = super::transform::split_image(image);
@@ -69,7 +69,7 @@ pub(super) struct Patch {
     pub(super) target: Option<Target>,
 }
 
-/// Which objects a patch is for: names are regular expressions that must match as a whole.
+/// The target selector of a patch. Names are regular expressions that must match completely.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(super) struct Target {
@@ -80,7 +80,7 @@ pub(super) struct Target {
     pub(super) namespace: String,
 }
 
-/// What may be there.
+/// The accepted fields of a kustomization.
 const FIELDS: &[&str] = &[
     "apiVersion",
     "kind",
@@ -100,7 +100,7 @@ const FIELDS: &[&str] = &[
 ];
 
 impl Kustomization {
-    /// The kustomization of a directory, and its file.
+    /// Loads the kustomization of a directory, and returns it with its file's path.
     pub(super) fn load(directory: &Path) -> Result<(PathBuf, Self)> {
         let file = NAMES.iter().map(|name| directory.join(name)).find(|path| path.is_file());
         let Some(file) = file else {
@@ -114,7 +114,7 @@ impl Kustomization {
         fields.retain(|_, value| !value.is_null());
         if let Some(other) = fields.keys().find(|field| !FIELDS.contains(&field.as_str())) {
             return Err(broken(format!(
-                "{other} is not supported here; the fields that are: {}. `kubectl kustomize` renders the others",
+                "{other} is not supported; supported fields: {}. Use `kubectl kustomize` for the others",
                 FIELDS.join(", ")
             )));
         }
@@ -125,7 +125,7 @@ impl Kustomization {
             serde_json::from_value(Value::Object(fields)).map_err(|error| broken(error.to_string()))?;
         read.resources.extend(std::mem::take(&mut read.bases));
         let strategic = std::mem::take(&mut read.patches_strategic_merge).into_iter().map(|text| {
-            // A file, or the patch itself.
+            // A file path, or an inline patch.
             if text.contains('\n') {
                 Patch { patch: text, ..Patch::default() }
             } else {

@@ -1,7 +1,7 @@
-//! The part of kustomize that operator projects use, with the output of `kubectl kustomize`.
+//! Renders the subset of kustomize that operator projects use, with `kubectl kustomize`'s output.
 //!
-//! Resources, patches, namespace, names, labels, annotations and images are rendered. Any other field of a kustomization
-//! is an error that names it: nothing is left out silently.
+//! Resources, patches, namespace, names, labels, annotations and images are supported. Any other field of a kustomization
+//! is an error that names it: nothing is ignored silently.
 
 mod file;
 mod order;
@@ -20,13 +20,13 @@ use self::file::Kustomization;
 use self::resource::Resource;
 use crate::error::{Error, Result};
 
-/// How deep kustomizations may name each other.
+/// Maximum nesting depth of kustomizations.
 const MAX_DEPTH: usize = 32;
 
-/// Renders the kustomization in a directory, and sets images over those that it names.
+/// Renders the kustomization in a directory. `images` override its own.
 ///
 /// # Errors
-/// Fails if a file cannot be read, says something that is not supported, or names what is not there.
+/// Fails if a file cannot be read, uses an unsupported field, or refers to something that does not exist.
 pub fn kustomize(directory: &Path, images: &[Image]) -> Result<Vec<Value>> {
     let mut resources = accumulate(directory, &mut Vec::new())?;
     references::fix(&mut resources, directory)?;
@@ -37,7 +37,7 @@ pub fn kustomize(directory: &Path, images: &[Image]) -> Result<Vec<Value>> {
     Ok(resources.into_iter().map(|resource| resource.content).collect())
 }
 
-/// Objects as a YAML stream, in the form of `kubectl kustomize`.
+/// Formats objects as a YAML stream, as `kubectl kustomize` does.
 ///
 /// # Errors
 /// Fails if an object is too large to be written.
@@ -54,13 +54,13 @@ pub fn to_yaml(objects: &[Value]) -> Result<String> {
     Ok(text)
 }
 
-/// The resources of a kustomization after its own transformations.
+/// Returns the resources of a kustomization after its own transformations.
 fn accumulate(directory: &Path, parents: &mut Vec<PathBuf>) -> Result<Vec<Resource>> {
     let root = directory.canonicalize().map_err(Error::io(directory))?;
     let (file, kustomization) = Kustomization::load(directory)?;
     let broken = |reason: String| Error::Broken { path: file.clone(), reason };
     if parents.contains(&root) || parents.len() > MAX_DEPTH {
-        return Err(broken("it names itself, directly or through others".into()));
+        return Err(broken("it refers to itself, directly or through others".into()));
     }
     parents.push(root.clone());
     let mut resources: Vec<Resource> = Vec::new();
@@ -89,7 +89,7 @@ fn accumulate(directory: &Path, parents: &mut Vec<PathBuf>) -> Result<Vec<Resour
     Ok(resources)
 }
 
-/// The objects in a file. It must be in the kustomization's directory or below it, as kustomize wants it.
+/// Reads the objects of a file, which must be in or below the kustomization's directory, as in kustomize.
 fn documents(root: &Path, path: &Path) -> Result<Vec<Value>> {
     let mut found = Vec::new();
     for document in parse(path, &read(root, path)?)? {

@@ -1,4 +1,6 @@
-//! What the scaffold wrote, kept in the project: the common ancestor of what a person made of it and what a newer scaffold writes.
+//! The merge base: the scaffold's output as last written, stored in the project.
+//!
+//! It is the common ancestor of the user's files and those of a newer scaffold.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +12,7 @@ use crate::files::{Existing, Plan};
 use crate::layout;
 use crate::project::Project;
 
-/// The file that it is kept in.
+/// The file that stores it.
 pub(crate) const FILE: &str = ".scaffold.yaml";
 
 const HEADER: &str = "\
@@ -18,12 +20,12 @@ const HEADER: &str = "\
 # The files as they were scaffolded: `steer update` tells by them what was changed by hand. Commit this file.
 ";
 
-/// The texts of files as they were scaffolded, by their paths.
+/// The contents of files as scaffolded, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base(BTreeMap<String, String>);
 
 impl Base {
-    /// Reads what a project keeps. Projects that another program made, or this one earlier, keep nothing.
+    /// Loads a project's merge base; `None` for projects created by other programs or earlier versions.
     pub(crate) fn load(root: &Path) -> Result<Option<Self>> {
         let path = root.join(FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -35,12 +37,14 @@ impl Base {
         let content = steersman_yaml::from_str(&text).map_err(|error| broken(error.to_string()))?;
         let Some(files) = content.get("files").and_then(Value::as_object) else {
             return Err(broken(
-                "it has no files; without this file, `steer update` compares with what is there".into(),
+                "field `files` is missing; delete this file and `steer update` adopts the project's current \
+                 files"
+                    .into(),
             ));
         };
         let text_of = |(path, text): (&String, &Value)| match text.as_str() {
             Some(text) => Ok((path.clone(), text.to_owned())),
-            None => Err(broken(format!("files.{path} is not a text"))),
+            None => Err(broken(format!("files.{path} is not a string"))),
         };
         Ok(Some(Self(files.iter().map(text_of).collect::<Result<_>>()?)))
     }
@@ -57,7 +61,7 @@ impl Base {
         self.0.keys().map(String::as_str)
     }
 
-    /// Adds the files that were scaffolded since.
+    /// Adds files that were scaffolded since.
     pub(crate) fn complete(mut self, root: &Path, plan: &mut Plan, project: &Project) -> Result<()> {
         for (path, text) in layout::files(project)? {
             self.0.entry(path).or_insert(text);
@@ -65,7 +69,9 @@ impl Base {
         self.put(root, plan)
     }
 
-    /// The same for what a project keeps already. One that keeps nothing goes on so: what its files were once is not known.
+    /// Like [`Base::complete`], but does nothing for a project without a merge base.
+    ///
+    /// What its files were originally is not known.
     pub(crate) fn complete_known(root: &Path, plan: &mut Plan, project: &Project) -> Result<()> {
         match Self::load(root)? {
             Some(base) => base.complete(root, plan, project),
@@ -73,7 +79,7 @@ impl Base {
         }
     }
 
-    /// Follows a change of how the project works, which changes what the scaffold writes.
+    /// Updates the merge base after a change of the project's configuration changed the scaffold's output.
     pub(crate) fn follow(
         root: &Path,
         plan: &mut Plan,
@@ -97,7 +103,7 @@ impl Base {
         plan.put(root, FILE, self.to_text(), Existing::Replace)
     }
 
-    /// Texts as blocks of lines, so that a change of one is a change of those lines for version control.
+    /// Serializes contents as block scalars, so that version control shows changes line by line.
     fn to_text(&self) -> String {
         let mut text = format!("{HEADER}files:\n");
         for (path, content) in &self.0 {

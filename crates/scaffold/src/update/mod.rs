@@ -1,4 +1,4 @@
-//! A newer scaffold, merged into a project that an older one made, or operator-sdk.
+//! Merges a newer scaffold into a project created by an older one or by operator-sdk.
 
 mod adopt;
 mod base;
@@ -16,19 +16,19 @@ use crate::init::put_project;
 use crate::layout;
 use crate::project::{Project, SCAFFOLD_VERSION};
 
-/// What merging a newer scaffold did to a project, or would do.
+/// The result of merging a newer scaffold, or of a dry run.
 #[derive(Clone, Debug)]
 pub struct Update {
-    /// The files, and what became of them.
+    /// The files and their outcomes.
     pub written: Vec<Written>,
     /// The changes as unified diffs, each with its file.
     pub differences: Vec<(String, String)>,
-    /// The version of the scaffold that the project had, if this program made it.
+    /// The previous scaffold version, if this program created the project.
     pub from: Option<String>,
 }
 
 impl Update {
-    /// The files that a person has to resolve conflicts in.
+    /// Returns the files with conflicts to resolve by hand.
     #[must_use]
     pub fn conflicts(&self) -> Vec<&str> {
         let conflicts = self.written.iter().filter(|file| file.outcome == Outcome::Conflict);
@@ -38,13 +38,13 @@ impl Update {
 
 /// Merges the scaffold of this program into the project in a directory. With `dry_run`, nothing is written.
 ///
-/// What the scaffold wrote before is kept in the project, in `.scaffold.yaml`: it is the common ancestor of a three-way merge for each
-/// file. Files that were edited keep the edits, and get conflict markers where the scaffold changed the same lines. A project that keeps
-/// nothing, such as one of operator-sdk, is adopted: what is missing is added, what operator-sdk wrote and was not edited
-/// is replaced, and what remains stays, or gets conflict markers where the scaffold needs it otherwise.
+/// The scaffold's previous output is stored in the project's `.scaffold.yaml`, as the common ancestor of a three-way merge of
+/// each file. Edits are kept, with conflict markers where the scaffold changed the same lines. A project without that file,
+/// such as one of operator-sdk, is adopted: missing files are added, unedited files of operator-sdk are replaced, and all others
+/// are kept, or get conflict markers where the scaffold requires a change.
 ///
 /// # Errors
-/// Fails if there is no project, conflicts of an earlier merge are not resolved, or a file cannot be written.
+/// Fails if there is no project, an earlier merge has unresolved conflicts, or a file cannot be written.
 pub fn update(root: &Path, dry_run: bool) -> Result<Update> {
     let mut project = Project::load(root)?;
     let from = project.scaffold_version().map(str::to_owned);
@@ -65,7 +65,7 @@ pub fn update(root: &Path, dry_run: bool) -> Result<Update> {
     Ok(Update { written, differences, from })
 }
 
-/// Refuses to merge over what an earlier merge left to a person, as git does.
+/// Refuses to merge while conflicts of an earlier merge are unresolved, as git does.
 fn check_resolved(root: &Path, plan: &Plan, files: &[(String, String)]) -> Result<()> {
     let mut unresolved = Vec::new();
     for (path, _) in files {
@@ -76,7 +76,7 @@ fn check_resolved(root: &Path, plan: &Plan, files: &[(String, String)]) -> Resul
     if unresolved.is_empty() { Ok(()) } else { Err(Error::Unresolved(unresolved)) }
 }
 
-/// Merges each file with what the scaffold wrote before as the common ancestor.
+/// Merges each file, with the scaffold's previous output as the common ancestor.
 fn merge_all(
     root: &Path,
     plan: &mut Plan,
@@ -98,7 +98,7 @@ fn merge_all(
             }
             (Some(old), None) if old == new => {}
             (Some(_), None) => {
-                plan.keep(path, Some("it was removed here, and the scaffold has changed it".into()));
+                plan.keep(path, Some("it was deleted from the project, but changed in the scaffold".into()));
             }
             (None, None) => plan.set(root, path, new, Outcome::Created)?,
             (None, Some(mine)) => set_merged(root, plan, path, &merge::two_way(&mine, new, label))?,
@@ -108,7 +108,7 @@ fn merge_all(
         match plan.text(root, path)? {
             Some(mine) if base.get(path) == Some(mine.as_str()) => plan.remove(root, path)?,
             Some(_) => {
-                plan.keep(path, Some("the scaffold has it no longer; it was edited, and stays".into()));
+                plan.keep(path, Some("it was removed from the scaffold, but edited in the project".into()));
             }
             None => {}
         }
@@ -116,7 +116,7 @@ fn merge_all(
     Ok(())
 }
 
-/// Brings a project to the scaffold whose files' first state is not known.
+/// Updates a project whose originally scaffolded files are not known.
 fn adopt_all(
     root: &Path,
     plan: &mut Plan,
@@ -136,7 +136,7 @@ fn adopt_all(
             Adopted::Replace(text) if text == mine => {}
             Adopted::Replace(text) => plan.set(root, path, &text, Outcome::Updated)?,
             Adopted::Keep => {
-                plan.keep(path, Some("it is not as operator-sdk or steer write it, and stays".into()));
+                plan.keep(path, Some("it differs from what operator-sdk and steer scaffold".into()));
             }
             Adopted::Unchanged => {}
             Adopted::Merge => set_merged(root, plan, path, &merge::two_way(&mine, new, label))?,
@@ -144,10 +144,7 @@ fn adopt_all(
     }
     for path in known::REPLACED {
         if plan.text(root, path)?.is_some() {
-            plan.keep(
-                path,
-                Some("the scaffold does without it; remove it if nothing of yours needs it".into()),
-            );
+            plan.keep(path, Some("it was removed from the scaffold; delete it if you do not need it".into()));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Replicas of the operator: started, and started again when they die.
+//! Runs replicas of the operator, and restarts them when they crash.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -20,7 +20,7 @@ use crate::{
     network::{Network, Process},
 };
 
-/// A replica of the operator, which is restarted when it dies.
+/// A replica of the operator, which is restarted when it crashes.
 pub(super) struct Replica {
     pub(super) down: watch::Sender<bool>,
     process: Arc<Mutex<Option<Process>>>,
@@ -40,13 +40,13 @@ impl Replica {
         }
     }
 
-    /// How long its program worked so far, or would have on a machine of its own.
+    /// Returns how long its program was runnable so far.
     pub(super) fn busy(&self) -> Duration {
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         process.as_ref().map_or(Duration::ZERO, Process::busy)
     }
 
-    /// Since when it waits for events, which one that is down always does.
+    /// Returns since when it is idle; a replica that is down always is.
     pub(super) fn idle_since(&self, network: &Network) -> Option<Instant> {
         if *self.down.borrow() || network.stays_dead() {
             return Some(network.start());
@@ -56,7 +56,7 @@ impl Replica {
 }
 
 impl Run<'_> {
-    /// Starts a replica, and starts it again whenever it ends. One that has died is not started at once.
+    /// Starts a replica and restarts it whenever it exits, after a delay if it crashed.
     pub(super) fn supervise(
         &self,
         subject: &Subject,
@@ -75,7 +75,7 @@ impl Run<'_> {
                 tokio::time::sleep(delay).await;
             }
             loop {
-                // The sender lives as long as this task.
+                // The sender outlives this task.
                 let _ = is_down.wait_for(|down| !*down).await;
                 let process = network.process(number);
                 *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.clone());
@@ -85,7 +85,7 @@ impl Run<'_> {
                 tokio::select! {
                     biased;
                     () = process.dead() => {
-                        // A program's task ends when the program is gone.
+                        // A program's task ends on its own once the program has exited.
                         if !matches!(subject, Subject::Command(_)) {
                             running.abort();
                         }
@@ -95,8 +95,8 @@ impl Run<'_> {
                     }
                     ended = &mut running => {
                         let why = match ended {
-                            Ok(Ok(())) => "it ended".to_owned(),
-                            Ok(Err(error)) => format!("it ended: {error}"),
+                            Ok(Ok(())) => "it exited".to_owned(),
+                            Ok(Err(error)) => format!("it exited: {error}"),
                             Err(error) => format!("it panicked: {error}"),
                         };
                         process.kill();
@@ -116,14 +116,14 @@ impl Run<'_> {
     }
 }
 
-/// Waits until an operator that is to stay dead may start.
+/// Waits until an operator that is down may be restarted.
 async fn stay_dead(network: &Network, pause: Duration) {
     while network.stays_dead() {
         tokio::time::sleep(pause).await;
     }
 }
 
-/// One life of the operator's process.
+/// Runs the operator's process once.
 async fn launch(
     subject: Subject,
     env: Arc<TestEnv>,
@@ -141,17 +141,17 @@ async fn launch(
     Ok(env.confine(operator).run_until(client, std::future::pending()).await?)
 }
 
-/// Deletes the leases of elections: in real time, a new leader would wait for a quarter of a minute.
+/// Deletes leader election leases: in real time, a new leader would wait for 15 seconds.
 async fn forget_leases(env: &TestEnv) {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease"));
     let all: Api<DynamicObject> = Api::all_with(env.client(), &resource);
     let Ok(leases) = all.list(&ListParams::default()).await else { return };
     for lease in leases {
         let (Some(namespace), Some(name)) = (lease.metadata.namespace, lease.metadata.name) else { continue };
-        // Those of nodes are heartbeats.
+        // Leases of nodes are heartbeats.
         if namespace != "kube-node-lease" {
             let api: Api<DynamicObject> = Api::namespaced_with(env.client(), &namespace, &resource);
-            // It may be gone already.
+            // It may be deleted already.
             let _ = api.delete(&name, &DeleteParams::default()).await;
         }
     }

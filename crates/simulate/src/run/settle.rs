@@ -1,4 +1,6 @@
-//! When a step is over: nothing changes any more, and in real time the state is the expected one or had long enough to become it.
+//! Decides when a step is over: nothing changes for the quiet time.
+//!
+//! In real time, the state must also be the expected one, or must have had enough time to become it.
 
 use std::{sync::PoisonError, time::Duration};
 
@@ -7,16 +9,16 @@ use tokio::time::Instant;
 use super::{Run, replica::Replica};
 use crate::{command, oracle::MAX_EXITS};
 
-/// What a run in real time has learned about its own pace.
+/// What a run in real time has learned about its pace.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// The longest time without a change after which something changed all the same.
+    /// The longest pause between two changes.
     pub(super) longest_pause: Duration,
-    /// Whether an unexpected state was waited for in vain: the run has failed, and later steps need not wait.
+    /// Whether a step ended in an unexpected state: the run has failed, so later steps need not wait.
     has_failed: bool,
 }
 
-/// A time without changes: since when, and how long the operator and this program had been held up until then.
+/// A time without changes: its start, and how long the operator and this program were held up before.
 #[derive(Clone, Copy)]
 struct Rest {
     since: Instant,
@@ -24,18 +26,19 @@ struct Rest {
 }
 
 impl Rest {
-    /// How long it lasts by now, without the time in which the operator had something to do: on a busy machine it may not have
-    /// begun with what it was told.
+    /// Returns how long it has lasted, without the time in which the operator was busy or held up.
+    ///
+    /// On a busy machine, the operator may not have started to handle an event yet.
     fn length(self, held_up: Duration) -> Duration {
         self.since.elapsed().saturating_sub(held_up.saturating_sub(self.held_up))
     }
 }
 
-/// A revision whose state was compared with the expected one, and whether it is that.
+/// A revision whose state was compared with the expected one, and whether it matched.
 type Compared = Option<(u64, bool)>;
 
 impl Run<'_> {
-    /// Waits until nothing changes for a while. `at` is the number of the step whose state is expected, if one is.
+    /// Waits until nothing changes for the quiet time. `at` is the step whose state is expected, if any.
     pub(super) async fn settle(&mut self, at: Option<u32>) -> Result<(), String> {
         let tables = self.tables();
         let store = self.cluster.server().store().clone();
@@ -64,7 +67,7 @@ impl Run<'_> {
                 }
                 looked = latest;
             }
-            // A program outside is waited for while it starts, has requests under way or watches still to open.
+            // An external program is not idle while it starts, has requests in flight or watches left to open.
             let idle = if timing.is_real { self.idle_since() } else { Some(begin) };
             resting = idle.map(|idle| idle.max(since)).map(|since| match resting {
                 Some(rest) if rest.since == since => rest,
@@ -87,12 +90,12 @@ impl Run<'_> {
                 let exits = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_in_vain = |last: &&String| exits.len() > MAX_EXITS || last.contains(command::NOT_RUN);
                 if let Some(last) = exits.last().filter(is_in_vain) {
-                    return Err(format!("the operator ended {} times: {last}", exits.len()));
+                    return Err(format!("the operator exited {} times: {last}", exits.len()));
                 }
             }
             if is_late {
                 if idle.is_none() {
-                    return Err(format!("the operator does not run after {:?}", timing.limit));
+                    return Err(format!("the operator is not running after {:?}", timing.limit));
                 }
                 let recent = tables.changes(&self.cluster, changed.saturating_sub(1)).pop();
                 let what = recent
@@ -101,13 +104,14 @@ impl Run<'_> {
             }
             let limit = self.settings.requests;
             if self.network.counts().0 > limit {
-                return Err(format!("more than {limit} requests: the operator runs hot"));
+                return Err(format!("more than {limit} requests: the operator is in a hot loop"));
             }
         }
     }
 
-    /// Whether nothing is being deleted and the state is that of the fault-free run, as far as one is expected. A busy machine
-    /// makes pauses longer than any fixed time, so that quiet alone does not say that an operator has finished.
+    /// Whether nothing is being deleted and the state is the expected one, if there is one.
+    ///
+    /// On a busy machine, pauses can exceed any fixed time, so a quiet cluster does not prove that an operator has finished.
     fn is_as_expected(&self, at: Option<u32>, revision: u64, compared: &mut Compared) -> bool {
         if self.pace.has_failed || self.network.stays_dead() {
             return true;
@@ -126,12 +130,12 @@ impl Run<'_> {
         is_expected
     }
 
-    /// How long the replicas' programs worked so far, or would have on a machine of their own.
+    /// Returns how long the replicas' programs were runnable so far.
     fn busy(&self) -> Duration {
         self.replicas.iter().map(Replica::busy).sum()
     }
 
-    /// Since when all replicas wait for events.
+    /// Returns since when all replicas are idle.
     fn idle_since(&self) -> Option<Instant> {
         let idle = self.replicas.iter().map(|replica| replica.idle_since(&self.network));
         idle.collect::<Option<Vec<_>>>()?.into_iter().max()

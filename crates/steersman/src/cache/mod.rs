@@ -27,13 +27,13 @@ use crate::{
     kind::{Key, Kind},
 };
 
-/// The caches of an operator. Their watches end with it.
+/// Caches of an operator. Dropping them stops their watches.
 pub(crate) struct Caches {
     client: Client,
     manager: Arc<str>,
     /// The namespaces to watch. Empty: all.
     namespaces: Vec<String>,
-    /// Whether the API server streams lists.
+    /// Whether the API server supports streaming lists.
     streaming: bool,
     stores: Mutex<HashMap<(Kind, Selection), Running>>,
 }
@@ -56,7 +56,7 @@ impl Caches {
         Self { client, manager, namespaces, streaming, stores: Mutex::default() }
     }
 
-    /// The cache of a kind, which starts to fill if it is new.
+    /// Returns the cache of a kind; a new one starts to fill.
     pub(crate) fn start(&self, kind: &Kind, selection: &Selection) -> Arc<Store> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let running = stores.entry((kind.clone(), selection.clone())).or_insert_with(|| {
@@ -81,12 +81,12 @@ impl Caches {
         Arc::clone(&running.store)
     }
 
-    /// The caches of a kind's whole objects that have been started, by any controller.
+    /// Returns the started caches of a kind that hold whole objects, whichever controller started them.
     pub(crate) fn of(&self, kind: &Kind) -> KindCaches {
         let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let of_kind = stores.iter().filter(|((other, selection), _)| other == kind && !selection.metadata);
         let mut all: Vec<_> = of_kind.map(|(_, running)| Arc::clone(&running.store)).collect();
-        // What has everything is asked first.
+        // A cache without a selector comes first.
         all.sort_by_key(|store| !store.selection.is_everything());
         KindCaches { stores: all, namespaces: self.namespaces.clone() }
     }
@@ -96,7 +96,7 @@ impl Caches {
         covers(&self.namespaces, kind, namespace)
     }
 
-    /// The caches that there are.
+    /// Returns all started caches.
     pub(crate) fn all(&self) -> Vec<Arc<Store>> {
         let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = stores.values().map(|running| Arc::clone(&running.store)).collect();
@@ -110,31 +110,31 @@ fn covers(namespaces: &[String], kind: &Kind, namespace: Option<&str>) -> bool {
     !kind.namespaced() || namespaces.is_empty() || namespace.is_none_or(known)
 }
 
-/// The caches of one kind's whole objects: what a write knows beforehand, and where its answer goes.
+/// Caches of one kind's whole objects: consulted before a write and updated with its response.
 pub(crate) struct KindCaches {
     stores: Vec<Arc<Store>>,
     namespaces: Vec<String>,
 }
 
 impl KindCaches {
-    /// An object, and the cache that has it.
+    /// Returns an object, and the cache that holds it.
     pub(crate) fn get(&self, key: &Key) -> Option<(&Arc<Store>, Snapshot)> {
         self.stores.iter().find_map(|store| Some((store, store.get(key)?)))
     }
 
-    /// The objects under one value of an index.
+    /// Returns the objects under one value of an index.
     pub(crate) fn by_index(&self, name: &'static str, value: &str, make: &IndexFn) -> Vec<(Key, Snapshot)> {
         let all = self.stores.iter().flat_map(|store| store.by_index(name, value, make));
         all.collect::<BTreeMap<_, _>>().into_iter().collect()
     }
 
-    /// The cache that would have an object if it was there.
+    /// Returns the cache that would hold an object if it existed.
     pub(crate) fn covering(&self, key: &Key) -> Option<&Arc<Store>> {
         let store = self.stores.first().filter(|store| store.selection.is_everything())?;
         covers(&self.namespaces, &store.kind, key.namespace()).then_some(store)
     }
 
-    /// Puts the answer to a write into the caches that cover the object.
+    /// Stores the response to a write in the caches that cover the object.
     pub(crate) fn written(&self, incoming: Incoming, author: &Author, manager: &str) -> Snapshot {
         let key = incoming.key();
         let in_namespace =
@@ -150,7 +150,7 @@ impl KindCaches {
         last.written(incoming, Some(author.clone()))
     }
 
-    /// Notes in all caches that the operator deleted an object at once.
+    /// Records in all caches that a delete by the operator removed an object at once.
     pub(crate) fn deleted(&self, key: &Key, uid: &str, author: &Author) {
         for store in &self.stores {
             store.deleted(key, uid, author.clone());
@@ -158,15 +158,15 @@ impl KindCaches {
     }
 }
 
-/// Waits until a cache is filled.
+/// Waits until a cache has synced.
 pub(crate) async fn synced(store: &Store, limit: Duration) -> Result<()> {
     let mut progress = store.progress.subscribe();
-    // The sender lives in the store, so the wait ends only by success or by time.
+    // The sender lives in the store, so the wait ends only with the sync or the timeout.
     let filled = tokio::time::timeout(limit, progress.wait_for(|progress| progress.synced)).await.is_ok();
     if filled {
         return Ok(());
     }
     let reason =
-        progress.borrow().error.clone().unwrap_or_else(|| "the first list is still under way".into());
+        progress.borrow().error.clone().unwrap_or_else(|| "the initial list is still in progress".into());
     Err(Error::CacheSync { kind: store.kind.to_string(), waited: limit, reason })
 }

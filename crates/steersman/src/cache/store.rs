@@ -1,8 +1,8 @@
-//! The objects of one kind, kept up to date by watches and by the operator's own writes.
+//! Store of the objects of one kind, kept up to date by watches and by the operator's own writes.
 //!
-//! A write's answer goes into the store at once, so the operator always reads its own writes. The watch brings the
-//! same state again later; its author is not called for it, all others are. A state of another writer that
-//! lies between is never skipped, even though it is older than what the store already holds.
+//! The response to a write goes into the store at once, so the operator always reads its own writes. The watch
+//! delivers the same state again later; that event is not passed to the author of the write, but to all others. A
+//! state by another writer in between is never skipped, even though it is older than what the store already holds.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::kind::{Key, Kind};
 
-/// Who wrote: a controller, on behalf of one of its objects.
+/// Author of a write: a controller, on behalf of one of its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Author {
     pub(crate) controller: Arc<str>,
@@ -36,17 +36,17 @@ pub(crate) struct Author {
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
     pub(crate) key: &'a Key,
-    /// The state that was held before. `None` when the object appeared.
+    /// The previous state. `None`: the object was added.
     pub(crate) old: Option<&'a Snapshot>,
-    /// The state now. `None` when the object is gone.
+    /// The current state. `None`: the object was deleted.
     pub(crate) new: Option<&'a Snapshot>,
-    /// Whether it comes from a list rather than from something that just happened.
+    /// Whether it comes from a list rather than from a watch event.
     pub(crate) listed: bool,
-    /// The operator's own hand, if it was that.
+    /// The author, if the operator itself made the change.
     pub(crate) author: Option<&'a Author>,
 }
 
-/// What subscribers hear of.
+/// Events that subscribers receive.
 #[derive(Debug)]
 pub(crate) enum CacheEvent<'a> {
     Changed(Change<'a>),
@@ -55,67 +55,68 @@ pub(crate) enum CacheEvent<'a> {
 }
 
 type Subscriber = Arc<dyn Fn(&CacheEvent<'_>) + Send + Sync>;
-/// The values under which an index finds an object.
+/// Returns the values under which an index holds an object.
 pub(crate) type IndexFn = Arc<dyn Fn(&Snapshot) -> Vec<String> + Send + Sync>;
 
-/// How far a store is.
+/// Sync progress of a store.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
     /// Whether each watch has delivered its first list.
     pub(crate) synced: bool,
-    /// Why the last attempt failed, until one succeeds.
+    /// The error of the last attempt, until one succeeds.
     pub(crate) error: Option<String>,
-    /// Whether the API server does not know the kind.
+    /// Whether the API server does not serve the kind.
     pub(crate) absent: bool,
 }
 
-/// The objects of one kind.
+/// Store of the objects of one kind.
 pub(crate) struct Store {
     pub(crate) kind: Kind,
     pub(crate) selection: Selection,
-    /// The selection's labels, if they can be read.
+    /// The selection's label selector, parsed, if it is valid.
     labels: Option<Selector>,
-    /// The operator's field manager, whose field sets are kept.
+    /// The operator's field manager; its field sets are kept.
     manager: Arc<str>,
     state: RwLock<State>,
     subscribers: RwLock<Vec<Subscriber>>,
     pub(crate) progress: watch::Sender<Progress>,
-    /// Watches that have not delivered their first list.
+    /// Number of watches that have not delivered their first list.
     unsynced: AtomicUsize,
-    /// Counts lists.
+    /// Number of lists so far.
     epoch: AtomicU32,
     heard: Mutex<Instant>,
-    /// Objects that may be there though the cache does not know it: a write of them got no answer.
+    /// Objects that may exist although the cache does not hold them: a write of them got no response.
     doubtful: Mutex<HashSet<Key>>,
 }
 
 #[derive(Default)]
 struct State {
     objects: HashMap<Key, Entry>,
-    /// Own writes that the watch has not caught up with.
-    own: HashMap<Key, Own>,
+    /// Own writes that the watch has not delivered yet.
+    own: HashMap<Key, OwnWrite>,
     indexes: HashMap<&'static str, Index>,
-    /// The fingerprint of what was last applied, and the version that it led to.
+    /// Fingerprint of the last apply, and the resourceVersion that it led to.
     applied: HashMap<Key, (u64, u64)>,
-    /// Field sets, which thousands of objects share.
+    /// Field sets, each shared by thousands of objects.
     sets: HashSet<Arc<[u8]>>,
-    /// At this number of sets, unused ones are collected.
+    /// Number of sets at which unused ones are collected.
     most_sets: usize,
     bytes: usize,
 }
 
 struct Entry {
     snapshot: Snapshot,
-    /// The last state that the watch delivered, zero if none.
+    /// The last resourceVersion that the watch delivered, zero if none.
     delivered: u64,
-    /// The list that it was seen in.
+    /// The last list that contained it.
     epoch: u32,
 }
 
 #[derive(Default)]
-struct Own {
+struct OwnWrite {
     writes: Vec<(u64, Author)>,
-    /// The identity of an object that was deleted at once, and who did it: until the watch says so, it is not seen.
+    /// Uid and author of a deletion that removed the object at once. Until the watch confirms it, the object is
+    /// hidden.
     deleted: Option<(String, Author)>,
 }
 
@@ -172,7 +173,7 @@ impl State {
         if let Some(known) = self.sets.get(bytes.as_slice()) {
             return Arc::clone(known);
         }
-        // Objects with owners have a set each: the search for unused ones must not come with every one of them.
+        // Objects with owners have a set each, so unused sets must not be searched for on every insert.
         if self.sets.len() >= self.most_sets {
             self.sets.retain(|set| Arc::strong_count(set) > 1);
             self.most_sets = 64.max(self.sets.len() * 2);
@@ -182,9 +183,9 @@ impl State {
         set
     }
 
-    /// Whether an object was deleted by the operator itself, and the watch does not know yet.
+    /// Whether the operator itself deleted an object and the watch has not confirmed it yet.
     fn hidden(&self, key: &Key, snapshot: &Snapshot) -> bool {
-        let Some(Own { deleted: Some((uid, _)), .. }) = self.own.get(key) else { return false };
+        let Some(OwnWrite { deleted: Some((uid, _)), .. }) = self.own.get(key) else { return false };
         snapshot.meta().is_ok_and(|meta| *meta.uid == **uid)
     }
 }
@@ -210,23 +211,23 @@ impl Store {
         self.doubtful.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that an object may be there from now on, whatever the cache knows. Says whether that is new.
+    /// Marks an object as possibly existing, whatever the cache holds. Returns whether it was unmarked before.
     pub(crate) fn doubt(&self, key: &Key) -> bool {
         self.doubtful().insert(key.clone())
     }
 
-    /// Notes that an answer has told of an object: the cache knows of it, or that it is gone.
+    /// Removes the mark: a response has settled whether the object exists.
     pub(crate) fn settle(&self, key: &Key) {
         self.doubtful().remove(key);
     }
 
-    /// Whether an object that the cache does not know may be there.
+    /// Whether an object that the cache does not hold may exist.
     pub(crate) fn is_doubtful(&self, key: &Key) -> bool {
         self.doubtful().contains(key)
     }
 
-    // No panic comes between steps that belong together: the author's only functions that run under the lock are those of
-    // indexes, whose panics are caught before they get here.
+    // No panic can happen between steps that belong together: the only user functions that run under the lock are index
+    // functions, and their panics are caught before they get here.
     fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -241,7 +242,7 @@ impl Store {
         (!state.hidden(key, snapshot)).then(|| snapshot.clone())
     }
 
-    /// The objects that a filter keeps, in the order of their keys.
+    /// Returns the objects that a filter keeps, ordered by key.
     pub(crate) fn list(&self, keep: impl Fn(&Key) -> bool) -> Vec<(Key, Snapshot)> {
         let state = self.read();
         let mut found: Vec<_> = state
@@ -254,7 +255,7 @@ impl Store {
         found
     }
 
-    /// The objects under one value of an index, which is made if it is new.
+    /// Returns the objects under one value of an index; a new index is built first.
     pub(crate) fn by_index(&self, name: &'static str, value: &str, make: &IndexFn) -> Vec<(Key, Snapshot)> {
         let missing = !self.read().indexes.contains_key(name);
         if missing {
@@ -277,7 +278,7 @@ impl Store {
             .collect()
     }
 
-    /// How many objects it holds, and in how many bytes.
+    /// Returns the number of objects, and their size in bytes.
     pub(crate) fn size(&self) -> (usize, usize) {
         let state = self.read();
         (state.objects.len(), state.bytes)
@@ -289,7 +290,7 @@ impl Store {
         keys
     }
 
-    /// Hears of everything from now on, and of everything that is there. What happens meanwhile may come twice.
+    /// Subscribes to all events, starting with the current objects. What changes meanwhile may be reported twice.
     pub(crate) fn subscribe(&self, subscriber: Subscriber) {
         self.subscribers.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&subscriber));
         for (key, snapshot) in self.list(|_| true) {
@@ -308,22 +309,22 @@ impl Store {
         }
     }
 
-    /// Notes that the watch is alive.
+    /// Records a sign of life from the watch.
     pub(crate) fn alive(&self) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// How long ago the watch brought anything.
+    /// Time since the last sign of life from the watch.
     pub(crate) fn silence(&self) -> Duration {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// Begins a list.
+    /// Begins a list, and returns its number.
     pub(crate) fn begin(&self) -> u32 {
         self.epoch.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Takes a state that a watch delivered.
+    /// Stores a state that a watch delivered.
     pub(crate) fn deliver(&self, incoming: Incoming, epoch: u32, listed: bool) {
         let key = incoming.key();
         let version = incoming.version();
@@ -340,11 +341,11 @@ impl Store {
             author = state.own.get_mut(&key).and_then(|own| {
                 let by = own.writes.iter().find(|(written, _)| *written == version).map(|(_, by)| by.clone());
                 own.writes.retain(|(written, _)| *written > version);
-                // Another object of this name has come: the deleted one is gone.
+                // Another object of this name exists: the deleted one is gone.
                 if own.deleted.as_ref().is_some_and(|(deleted, _)| *deleted != uid) {
                     own.deleted = None;
                 }
-                // A list may have skipped the states of others before the own one.
+                // A list may have skipped states of other writers before the own one.
                 by.filter(|_| !listed)
             });
             if state.own.get(&key).is_some_and(|own| own.writes.is_empty() && own.deleted.is_none()) {
@@ -357,8 +358,9 @@ impl Store {
                     if repeated {
                         return;
                     }
-                    // Older than the own write, or the own write itself: the state stays, and those who have not
-                    // seen this one are told, as of a new object, since what it was before is not known any more.
+                    // Older than the own write, or the own write itself: the held state is kept. Subscribers that
+                    // have not seen this one are notified as of a new object, since its previous state is no longer
+                    // known.
                     new = entry.snapshot.clone();
                     old = None;
                 }
@@ -374,11 +376,11 @@ impl Store {
         self.notify(&CacheEvent::Changed(change));
     }
 
-    /// Takes a deletion that a watch delivered.
+    /// Handles a deletion that a watch delivered.
     pub(crate) fn gone(&self, key: &Key, version: u64) {
         let (old, author) = {
             let mut state = self.write();
-            // An object that the operator made anew after this deletion is not the deleted one.
+            // An object that the operator recreated after this deletion is not the deleted one.
             if state.objects.get(key).is_some_and(|entry| version != 0 && entry.snapshot.version > version) {
                 (None, None)
             } else {
@@ -393,14 +395,14 @@ impl Store {
         self.notify(&CacheEvent::Changed(change));
     }
 
-    /// Ends a list: what it did not contain is gone.
+    /// Ends a list: objects that it did not contain are gone.
     pub(crate) fn listed(&self, namespace: Option<&str>, epoch: u32) {
         let missing: Vec<(Key, u64)> = {
             let state = self.read();
             let mut missing: Vec<_> = state
                 .objects
                 .iter()
-                // What the operator wrote while the list was under way is not missing.
+                // Objects that the operator wrote while the list was in progress are not missing.
                 .filter(|(key, entry)| {
                     entry.epoch < epoch && (namespace.is_none() || key.namespace() == namespace)
                 })
@@ -414,7 +416,7 @@ impl Store {
         }
     }
 
-    /// Notes that a watch delivered its first list.
+    /// Records that a watch delivered a list, its first one or another.
     pub(crate) fn watch_synced(&self, first: bool) {
         let complete = first && self.unsynced.fetch_sub(1, Ordering::AcqRel) == 1;
         self.progress.send_modify(|progress| {
@@ -427,17 +429,18 @@ impl Store {
         }
     }
 
-    /// Whether its watch brings an object. A watch never tells that an object which it did not bring is gone.
+    /// Whether its watch delivers an object. A watch never reports the deletion of an object that it did not deliver.
     pub(crate) fn covers(&self, incoming: &Incoming) -> bool {
         if self.selection.is_everything() || self.read().objects.contains_key(&incoming.key()) {
             return true;
         }
-        // Which fields select is the server's affair.
+        // Only the server can evaluate a field selector.
         self.selection.fields.is_none()
             && self.labels.as_ref().is_some_and(|labels| labels.matches(&incoming.labels()))
     }
 
-    /// Takes the answer to an own write. Subscribers other than the author are notified when the watch delivers it.
+    /// Stores the response to an own write. Subscribers other than the author are notified when the watch delivers
+    /// it.
     pub(crate) fn written(&self, incoming: Incoming, author: Option<Author>) -> Snapshot {
         let key = incoming.key();
         let version = incoming.version();
@@ -457,7 +460,7 @@ impl Store {
         snapshot
     }
 
-    /// The fingerprint of what was last applied to an object, and the version that it led to.
+    /// Returns the fingerprint of the last apply to an object, and the resourceVersion that it led to.
     pub(crate) fn applied(&self, key: &Key) -> Option<(u64, u64)> {
         self.read().applied.get(key).copied()
     }
@@ -466,7 +469,7 @@ impl Store {
         self.write().applied.insert(key.clone(), applied);
     }
 
-    /// Notes that the operator deleted an object at once.
+    /// Records that a delete by the operator removed an object at once.
     pub(crate) fn deleted(&self, key: &Key, uid: &str, author: Author) {
         let mut state = self.write();
         let same = state

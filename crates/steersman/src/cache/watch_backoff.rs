@@ -1,4 +1,4 @@
-//! Keeps a watch from being begun in a tight loop where its connection ends as soon as it is there.
+//! Backoff for watches whose connection ends as soon as it is established.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 use crate::write_guard;
 
-/// What lasts shorter has brought nothing.
+/// Minimum duration of a watch that counts as successful.
 const SHORT: Duration = Duration::from_secs(1);
-/// The first and the longest delay after watches that failed or were too short.
+/// Initial and maximum delay after watches that failed or were too short.
 pub(super) const DELAY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
-/// A client for one watch. An end without an error is no failure to the watcher, which asks again at once: here it waits
-/// for it, longer each time, until a watch has lasted a second.
+/// Returns a client for one watch, with backoff. The watcher does not treat an end without an error as a failure and
+/// reconnects at once: here the reconnect is delayed, longer each time, until a watch has lasted a second.
 pub(crate) fn with_watch_backoff(client: Client) -> Client {
     let last = Arc::new(Mutex::new(None));
     write_guard::with_middleware(client, move |client, request| forward(client, request, Arc::clone(&last)))
@@ -26,20 +26,20 @@ pub(crate) fn with_watch_backoff(client: Client) -> Client {
 async fn forward(
     client: Client,
     request: Request<Body>,
-    last: Arc<Mutex<Option<Begun>>>,
+    last: Arc<Mutex<Option<AcceptedWatch>>>,
 ) -> Result<Response<Body>, kube::Error> {
     if !write_guard::watches(request.uri()) {
         return client.send(request).await;
     }
     let before = *last.lock().unwrap_or_else(PoisonError::into_inner);
-    let delay = before.map_or(Duration::ZERO, Begun::next);
+    let delay = before.map_or(Duration::ZERO, AcceptedWatch::next);
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
     let answer = client.send(request).await?;
-    // Refusals are failures, and those have their own delays.
+    // Error responses are failures, which have their own backoff.
     if answer.status().is_success() {
-        let begun = Begun { at: Instant::now(), delay };
+        let begun = AcceptedWatch { at: Instant::now(), delay };
         *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
     }
     Ok(answer)
@@ -47,14 +47,14 @@ async fn forward(
 
 /// The last watch that the API server accepted.
 #[derive(Clone, Copy)]
-struct Begun {
+struct AcceptedWatch {
     at: Instant,
-    /// How long it had been waited for.
+    /// The delay before it.
     delay: Duration,
 }
 
-impl Begun {
-    /// How long to wait for the next one, which is asked for now.
+impl AcceptedWatch {
+    /// Returns the delay before the next watch, which is being requested now.
     fn next(self) -> Duration {
         if self.at.elapsed() < SHORT { (self.delay * 2).clamp(DELAY.0, DELAY.1) } else { Duration::ZERO }
     }
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers watches that last as long as given, and counts them.
+    /// Answers watches with a fixed duration, and counts them.
     #[derive(Clone)]
     struct Server {
         lasts: Duration,
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// How many watches are begun within a minute, each as soon as the one before has ended.
+    /// Returns how many watches begin within a minute, each as soon as the previous one has ended.
     async fn begun(lasts: Duration) -> usize {
         let server = Server { lasts, asked: Arc::default() };
         let client = with_watch_backoff(Client::new(server.clone(), "default"));

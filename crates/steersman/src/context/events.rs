@@ -1,7 +1,7 @@
 //! Events about objects.
 //!
-//! Repetitions are counted in one event rather than written anew, and events of one object are rate limited, with
-//! the same limits as client-go's: a failing object must not flood the cluster.
+//! Repeated events are counted in one series, and the events of an object are rate limited, with the same limits as
+//! client-go's: a failing object must not flood the cluster.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,24 +22,25 @@ use tokio::{sync::mpsc, time::Instant};
 use crate::{environment::Environment, error::describe};
 
 steersman_core::vocabulary! {
-    /// Reasons of events that every operator records, beside those of its own reconcilers.
+    /// Reasons of events that every operator records, in addition to those of its reconcilers.
     pub const EVENTS = {
-        /// Warning: the reconciler failed; the message is its error. It is tried again, later each time, or when something changes
-        /// if the error is terminal.
+        /// Warning: the reconciler failed; the message is its error. It is retried with exponential backoff,
+        /// or, if the error is terminal, after the next change.
         pub(crate) const RECONCILE_FAILED = "ReconcileFailed";
-        /// Warning: an object that a set no longer has was left alone, because its owner is another one.
+        /// Warning: an object that was removed from a set was not pruned, because it does not have this
+        /// object as its owner.
         pub(crate) const NOT_PRUNED = "NotPruned";
     };
 }
 
-/// How many events may wait to be written. More are dropped: events are a courtesy.
+/// Maximum number of events waiting to be written. More are dropped: events are best-effort.
 const WAITING: usize = 1024;
-/// How long an event is continued by its repetitions.
+/// How long repetitions continue a series.
 const SERIES: Duration = Duration::from_secs(360);
-/// How many events an object may write at once, and how long until it may write another one.
+/// Rate limit per object: burst, and the time until one more event may be written.
 const BURST: (f64, Duration) = (25.0, Duration::from_secs(300));
 
-/// What an event says.
+/// Content of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Message {
     pub(crate) object: Subject,
@@ -49,7 +50,7 @@ pub(crate) struct Message {
     pub(crate) note: String,
 }
 
-/// What an event is about.
+/// The object that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Subject {
     pub(crate) api_version: String,
@@ -59,14 +60,14 @@ pub(crate) struct Subject {
     pub(crate) uid: String,
 }
 
-/// Takes events. Cheap to clone.
+/// Records events. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     sender: mpsc::Sender<Message>,
 }
 
 impl Recorder {
-    /// Makes a recorder and the work that writes its events, which ends when the last recorder is dropped.
+    /// Returns a recorder and the task that writes its events. The task ends when the last recorder is dropped.
     pub(crate) fn new(
         client: Client,
         reporter: Arc<str>,
@@ -86,7 +87,7 @@ impl Recorder {
 
     pub(crate) fn record(&self, message: Message) {
         if self.sender.try_send(message).is_err() {
-            tracing::debug!("an event was dropped: too many wait to be written");
+            tracing::debug!("event dropped: the queue is full");
         }
     }
 }
@@ -115,7 +116,7 @@ impl Writer {
     async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         while let Some(message) = messages.recv().await {
             if let Err(error) = self.write(message).await {
-                tracing::debug!(error = describe(&error), "an event was not written");
+                tracing::debug!(error = describe(&error), "failed to write an event");
             }
         }
     }
@@ -129,7 +130,7 @@ impl Writer {
         if let Some(series) = self.series.get_mut(&message) {
             series.count = series.count.saturating_add(1);
             series.last = now;
-            // The first repetitions are written, then ever fewer.
+            // Written at powers of two only: less and less often.
             if !series.count.unsigned_abs().is_power_of_two() {
                 return Ok(());
             }
@@ -139,7 +140,7 @@ impl Writer {
             let name = series.name.clone();
             let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
             return match patched {
-                // It has expired, so the story starts anew.
+                // The event has expired, so a new series begins.
                 Err(kube::Error::Api(status)) if status.is_not_found() => {
                     self.series.remove(&message);
                     self.create(&api, message, time, now).await
@@ -208,7 +209,7 @@ impl Writer {
         affordable
     }
 
-    /// Forgets what is over.
+    /// Drops series that have ended, and full budgets.
     fn sweep(&mut self, now: Instant) {
         if now.duration_since(self.swept) < SERIES {
             return;
@@ -220,7 +221,7 @@ impl Writer {
     }
 }
 
-/// This replica: the pod's name where there is one.
+/// Name of this instance: that of the pod, if there is one.
 fn instance(reporter: &str) -> String {
     std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).unwrap_or_else(|_| reporter.to_owned())
 }
@@ -229,7 +230,7 @@ fn instance(reporter: &str) -> String {
 #[cfg(feature = "testing")]
 mod tests {
     use kube::api::ListParams;
-    use steersman_cluster::Cluster;
+    use steersman_cluster::{Cluster, User};
 
     use super::*;
     use crate::environment::SystemEnvironment;
@@ -251,13 +252,13 @@ mod tests {
         }
     }
 
-    struct Desk {
+    struct Fixture {
         writer: Writer,
         events: Api<Event>,
-        _cluster: Cluster,
+        cluster: Cluster,
     }
 
-    impl Desk {
+    impl Fixture {
         async fn new() -> Self {
             let cluster = Cluster::builder().workloads(false).seed(1).start().await.unwrap();
             let writer = Writer {
@@ -268,14 +269,14 @@ mod tests {
                 budgets: HashMap::new(),
                 swept: Instant::now(),
             };
-            Self { writer, events: Api::namespaced(cluster.client(), "kube-public"), _cluster: cluster }
+            Self { writer, events: Api::namespaced(cluster.client(), "kube-public"), cluster }
         }
 
         async fn all(&self) -> Vec<Event> {
             self.events.list(&ListParams::default()).await.unwrap().items
         }
 
-        /// How often the only event was counted.
+        /// Returns the series count of the only event.
         async fn count(&self) -> Option<i32> {
             let all = self.all().await;
             assert_eq!(all.len(), 1);
@@ -284,10 +285,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_refused_patch_does_not_begin_another_series() {
+        let mut fixture = Fixture::new().await;
+        fixture.writer.write(message("a")).await.unwrap();
+        let stranger = fixture.cluster.client_as(User::named("stranger", ["strangers"]));
+        let client = std::mem::replace(&mut fixture.writer.client, stranger);
+        assert!(fixture.writer.write(message("a")).await.is_err());
+        fixture.writer.client = client;
+        for _ in 3..=4 {
+            fixture.writer.write(message("a")).await.unwrap();
+        }
+        assert_eq!(fixture.count().await, Some(4));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_event_says_who_saw_what_and_when() {
-        let mut desk = Desk::new().await;
-        desk.writer.write(message(&"x".repeat(2000))).await.unwrap();
-        let event = desk.all().await.remove(0);
+        let mut fixture = Fixture::new().await;
+        fixture.writer.write(message(&"x".repeat(2000))).await.unwrap();
+        let event = fixture.all().await.remove(0);
         assert_eq!((event.type_.as_deref(), event.reason.as_deref()), (Some("Warning"), Some("Broken")));
         assert_eq!(
             (event.action.as_deref(), event.note.map(|note| note.len())),
@@ -300,68 +315,71 @@ mod tests {
         assert_eq!((regarding.api_version.as_deref(), regarding.uid.as_deref()), (Some("v1"), Some("u")));
         assert_eq!(regarding.namespace.as_deref(), Some("kube-public"));
         assert!(event.metadata.name.unwrap().starts_with("one."));
-        // One about an object of the cluster is kept in the default namespace.
+        // An event about a cluster-scoped object is kept in the default namespace.
         let object = Subject { namespace: None, ..message("").object };
-        let event =
-            desk.writer.event(&Message { object, warning: false, ..message("") }, "name", Timestamp::now());
+        let event = fixture.writer.event(
+            &Message { object, warning: false, ..message("") },
+            "name",
+            Timestamp::now(),
+        );
         assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
         assert_eq!((event.type_.as_deref(), event.regarding.unwrap().namespace), (Some("Normal"), None));
     }
 
     #[tokio::test(start_paused = true)]
     async fn repetitions_are_counted_ever_more_rarely() {
-        let mut desk = Desk::new().await;
+        let mut fixture = Fixture::new().await;
         for (number, counted) in
             [None, Some(2), Some(2), Some(4), Some(4), Some(4), Some(4), Some(8)].iter().enumerate()
         {
-            desk.writer.write(message("again")).await.unwrap();
-            assert_eq!(desk.count().await, *counted, "after {}", number + 1);
+            fixture.writer.write(message("again")).await.unwrap();
+            assert_eq!(fixture.count().await, *counted, "after {}", number + 1);
         }
-        // Another word is another event.
-        desk.writer.write(message("other")).await.unwrap();
-        assert_eq!(desk.all().await.len(), 2);
+        // A different note makes a different event.
+        fixture.writer.write(message("other")).await.unwrap();
+        assert_eq!(fixture.all().await.len(), 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_series_ends_after_a_while() {
-        let mut desk = Desk::new().await;
-        desk.writer.write(message("again")).await.unwrap();
+        let mut fixture = Fixture::new().await;
+        fixture.writer.write(message("again")).await.unwrap();
         tokio::time::advance(SERIES - Duration::from_secs(1)).await;
-        desk.writer.write(message("again")).await.unwrap();
-        assert_eq!(desk.all().await.len(), 1);
+        fixture.writer.write(message("again")).await.unwrap();
+        assert_eq!(fixture.all().await.len(), 1);
         tokio::time::advance(SERIES - Duration::from_secs(1)).await;
-        desk.writer.write(message("again")).await.unwrap();
-        assert_eq!(desk.all().await.len(), 1, "it went on");
+        fixture.writer.write(message("again")).await.unwrap();
+        assert_eq!(fixture.all().await.len(), 1, "it went on");
         tokio::time::advance(SERIES).await;
-        desk.writer.write(message("again")).await.unwrap();
-        assert_eq!(desk.all().await.len(), 2);
-        // One whose event is gone begins anew.
-        for event in desk.all().await {
-            desk.events.delete(&event.metadata.name.unwrap(), &Default::default()).await.unwrap();
+        fixture.writer.write(message("again")).await.unwrap();
+        assert_eq!(fixture.all().await.len(), 2);
+        // A repetition of a deleted event starts a new one.
+        for event in fixture.all().await {
+            fixture.events.delete(&event.metadata.name.unwrap(), &Default::default()).await.unwrap();
         }
-        desk.writer.write(message("again")).await.unwrap();
-        assert_eq!(desk.count().await, None);
+        fixture.writer.write(message("again")).await.unwrap();
+        assert_eq!(fixture.count().await, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_object_has_a_budget() {
-        let mut desk = Desk::new().await;
+        let mut fixture = Fixture::new().await;
         for number in 0..40 {
-            desk.writer.write(message(&number.to_string())).await.unwrap();
+            fixture.writer.write(message(&number.to_string())).await.unwrap();
         }
-        assert_eq!(desk.all().await.len(), 25);
+        assert_eq!(fixture.all().await.len(), 25);
         let object = Subject { uid: "other".into(), ..message("").object };
-        desk.writer.write(Message { object, ..message("of another") }).await.unwrap();
-        assert_eq!(desk.all().await.len(), 26, "each has its own");
+        fixture.writer.write(Message { object, ..message("of another") }).await.unwrap();
+        assert_eq!(fixture.all().await.len(), 26, "each has its own");
         tokio::time::advance(Duration::from_secs(299)).await;
-        desk.writer.write(message("too soon")).await.unwrap();
-        assert_eq!(desk.all().await.len(), 26);
+        fixture.writer.write(message("too soon")).await.unwrap();
+        assert_eq!(fixture.all().await.len(), 26);
         tokio::time::advance(Duration::from_secs(1)).await;
-        desk.writer.write(message("now")).await.unwrap();
-        desk.writer.write(message("and no more")).await.unwrap();
-        assert_eq!(desk.all().await.len(), 27);
-        // It fills up again, and no further.
-        let mut writer = desk.writer;
+        fixture.writer.write(message("now")).await.unwrap();
+        fixture.writer.write(message("and no more")).await.unwrap();
+        assert_eq!(fixture.all().await.len(), 27);
+        // The budget fills up again, up to the burst.
+        let mut writer = fixture.writer;
         let later = Instant::now() + Duration::from_secs(300 * 1000);
         assert_eq!((0..40).filter(|_| writer.afford("u", later)).count(), 25);
         writer.sweep(later);

@@ -1,10 +1,9 @@
-//! Sets: several objects that belong together, of which those that are no longer desired are pruned, and which may wait
-//! for each other.
+//! Sets of objects that belong together, with pruning and with dependencies between their members.
 //!
-//! What belongs to a set is noted down twice: in an annotation of the object that owns it, and by a label on each member. The
-//! annotation finds members of kinds that are not watched any more, but every user who may edit the object can write it. So
-//! it only names candidates: what is pruned is decided by the member itself, which must have the object as its owner, by uid.
-//! The label finds members that were struck off the annotation.
+//! Membership is recorded twice: in an annotation of the owner, and by a label on each member. The annotation finds members
+//! of kinds that are no longer watched, but every user who may edit the owner can write it. So it only names candidates: a
+//! member is pruned only if it has the owner among its owner references, by uid. The label finds members that were removed
+//! from the annotation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,16 +31,16 @@ use crate::{
 steersman_core::vocabulary! {
     /// Annotations and labels that operators in Rust write.
     pub const ANNOTATIONS = {
-        /// On an object that owns a set of others: which ones, so that those it no longer wants are found.
+        /// On an object that owns a set of objects: the inventory of the set, used for pruning.
         const INVENTORY = "steersman.dev/inventory";
-        /// Label on the members of a set: the uid of the object that owns it.
+        /// Label on the members of a set: UID of the object that owns the set.
         const MEMBER_OF = "steersman.dev/set-of";
     };
 }
 
-/// Everything that an object wants to have, as plain data. [`Context::apply_set`] brings it about.
+/// Everything that an object should have, as plain data. [`Context::apply_set`] applies it.
 ///
-/// Steps are applied in the order of their dependencies: a step waits until everything in the steps that it comes after
+/// Steps are applied in the order of their dependencies: a step waits until everything in the steps that it depends on
 /// is [ready](crate::readiness()).
 ///
 /// ```
@@ -77,23 +76,23 @@ struct Step {
 struct Wanted {
     kind: Kind,
     value: Value,
-    /// Whether it is made anew where it can't be changed.
+    /// Whether it is deleted and recreated where it can't be changed.
     replace: bool,
 }
 
-/// How far a set is.
+/// Progress of a set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetProgress {
-    /// What is not ready, and why: `Deployment one: 1 of 2 replicas available`.
+    /// Objects that are not ready, and why: `Deployment one: 1 of 2 replicas available`.
     pub waiting: Vec<String>,
-    /// What will not become ready by itself.
+    /// Objects that will not become ready without a change.
     pub failed: Vec<String>,
-    /// The steps that have not been started.
+    /// Steps that have not been started.
     pub pending: Vec<String>,
 }
 
 impl SetProgress {
-    /// Whether everything is there and ready.
+    /// Whether everything exists and is ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.waiting.is_empty() && self.failed.is_empty() && self.pending.is_empty()
@@ -101,13 +100,13 @@ impl SetProgress {
 }
 
 impl Desired {
-    /// Nothing yet.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Begins a step that comes after others. What is added from here on belongs to it. A set that begins without one
-    /// has a nameless first step.
+    /// Begins a step that depends on others. Objects added from here on belong to it. Objects added before the first
+    /// call belong to an unnamed first step.
     pub fn step<'a>(mut self, name: &str, after: impl IntoIterator<Item = &'a str>) -> Self {
         let after = after.into_iter().map(str::to_owned).collect();
         self.steps.push(Step { name: name.to_owned(), after, members: Vec::new() });
@@ -143,8 +142,8 @@ impl Desired {
         self
     }
 
-    /// Deletes the object that was added last and makes it anew where the API server refuses a change of it, as of the
-    /// `roleRef` of a binding; see [`Context::apply_or_replace`]. Default: the refusal is an error.
+    /// Recreates the object added last where the API server refuses to change it. Examples are the `roleRef` of a
+    /// binding and the selector of a Deployment; see [`Context::apply_or_replace`]. Default: the refusal is an error.
     pub fn or_replace(mut self) -> Self {
         if let Some(wanted) = self.steps.last_mut().and_then(|step| step.members.last_mut()) {
             wanted.replace = true;
@@ -153,7 +152,7 @@ impl Desired {
     }
 }
 
-/// One line of an inventory.
+/// One entry of an inventory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Member {
     group: String,
@@ -198,7 +197,7 @@ impl Member {
         Key::new(self.namespace.as_deref(), &self.name)
     }
 
-    /// Whether its parts are names, and not paths to somewhere else.
+    /// Whether its parts are valid names, and not paths to somewhere else.
     fn is_sound(&self) -> bool {
         let name = |text: &str| {
             let odd =
@@ -210,7 +209,7 @@ impl Member {
             && self.namespace.as_deref().is_none_or(name)
     }
 
-    /// The same object, whatever the version that it is written in.
+    /// Returns the identity of the object, regardless of the API version.
     fn identity(&self) -> (&str, &str, Option<&str>, &str) {
         (&self.group, &self.kind, self.namespace.as_deref(), &self.name)
     }
@@ -223,17 +222,17 @@ impl fmt::Display for Member {
 }
 
 impl Context {
-    /// Applies everything that an object wants to have, step by step, and prunes what an earlier call had and this one does
-    /// not. What belongs is noted down in an annotation of the object, before it is made, so that a crash at any
-    /// moment loses track of nothing. Nothing is sent if nothing would change.
+    /// Applies everything that an object should have, step by step, and prunes what is no longer desired. Membership is
+    /// recorded in an annotation of the object before a member is created, so that a crash at any moment loses track of
+    /// nothing. Nothing is sent if nothing would change.
     ///
-    /// A member that fails holds up the steps after its own, and nothing else: the other members are applied, and what is no
-    /// longer desired is pruned, before the error is returned. Only objects that have this one as their owner are
-    /// pruned, whatever the annotation says.
+    /// A failing member holds up the steps after its own, and nothing else: the other members are applied, and what is no
+    /// longer desired is pruned, before the error is returned. Only objects that have this one as their owner are pruned,
+    /// whatever the annotation says.
     ///
     /// # Errors
-    /// Fails with an [`Error::Set`] that names each member that failed, and as [`Context::apply`] if one of them
-    /// can't be owned.
+    /// Fails with [`Error::Set`], which names each failed member, or as [`Context::apply`] if one of them can't be
+    /// owned.
     pub fn apply_set(&self, desired: Desired) -> BoxFuture<'_, Result<SetProgress>> {
         Box::pin(async move {
             let mut steps = Vec::new();
@@ -311,7 +310,7 @@ impl Context {
         Ok(readiness(&live))
     }
 
-    /// Deletes a member that is no longer desired, if it has the object as its owner.
+    /// Deletes a member that is no longer desired, if the object being reconciled owns it.
     async fn prune(&self, member: &Member) -> Result<()> {
         let (kind, key) = (member.kind(), member.key());
         let caches = self.caches(&kind);
@@ -328,12 +327,12 @@ impl Context {
         if live.meta()?.is_owned_by(&self.primary.uid) {
             return self.delete_owned(&kind, &key, &live).await;
         }
-        tracing::warn!(%member, "not pruned: the inventory names it, but it does not belong to the object");
-        self.warn(NOT_PRUNED, format!("{member} does not have this object as its owner, and is left alone"));
+        tracing::warn!(%member, "not pruned: listed in the inventory, but not owned by the object");
+        self.warn(NOT_PRUNED, format!("not pruned: {member} is not owned by this object"));
         Ok(())
     }
 
-    /// The members that the caches know of, by their labels.
+    /// Returns the members in the caches, found by their label.
     fn marked(&self) -> Vec<Member> {
         let mut members = Vec::new();
         let owned = IndexQuery::by_controller(&self.primary.uid);
@@ -349,7 +348,7 @@ impl Context {
         members
     }
 
-    /// What the annotation lists. Every user who may edit the object can write it.
+    /// Returns the members that the annotation lists. Every user who may edit the object can write it.
     fn inventory(&self) -> BTreeSet<Member> {
         let Some(snapshot) = self.cached(&self.primary.kind, &self.primary.key) else {
             return BTreeSet::new();
@@ -432,7 +431,7 @@ mod tests {
             ] {
                 assert!(!member.is_sound(), "{member:?}");
             }
-            // The core's group has no name.
+            // The core group has an empty name.
             assert_eq!(Member { group: odd(), ..member() }.is_sound(), odd().is_empty(), "{:?}", odd());
         }
     }

@@ -1,4 +1,4 @@
-//! Writes. Each sends nothing if nothing would change, and puts its answer into the cache.
+//! Writes. Each sends nothing if nothing would change, and puts its response into the cache.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -18,12 +18,12 @@ use crate::{
 };
 
 impl Context {
-    /// Brings an object about: creates it or changes it so that it has everything given here, with the object that is
-    /// reconciled as its controller. What an earlier apply set and this one leaves out is removed; what others set is
-    /// left alone. Nothing is sent if nothing would change, which the cache tells: of a kind that the controller neither
-    /// owns nor watches the server has to find out. Without a namespace it goes into the object's own.
+    /// Applies an object, with the object being reconciled as its controller. Fields that an earlier apply set and this
+    /// one leaves out are removed; fields of other managers are left alone. Nothing is sent if the cache shows that
+    /// nothing would change; of a kind that the controller neither owns nor watches, only the server can tell. Default
+    /// namespace: that of the object being reconciled.
     ///
-    /// Returns the object as it is now.
+    /// Returns the live object.
     ///
     /// ```
     /// use std::{collections::BTreeMap, sync::Arc};
@@ -44,7 +44,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Fails if the API server refuses, if the object is being deleted, or if the rules of Kubernetes forbid the
+    /// Fails if the API server refuses, if the object is being deleted, or if Kubernetes does not allow the
     /// ownership.
     pub async fn apply<K: Object>(&self, desired: K) -> Result<K> {
         let kind = Kind::of::<K>();
@@ -52,20 +52,20 @@ impl Context {
         self.apply_value(&kind, desired, true).await?.parse()
     }
 
-    /// As [`Context::apply`], and where the API server refuses a change since a field can't be changed, such as the
-    /// `roleRef` of a binding or the selector of a Deployment, the object is deleted and made anew. Only an object that
-    /// the object that is reconciled owns, and only if the API server would take the new one.
+    /// As [`Context::apply`], but recreates the object where the API server refuses to change a field. Examples are the
+    /// `roleRef` of a binding and the selector of a Deployment. Only an object that the object being reconciled owns is
+    /// deleted, and only if the API server would accept the new one.
     ///
     /// # Errors
-    /// As [`Context::apply`]. An object that does not go at once, since it has finalizers, is an
-    /// [`Error::Terminating`]: the reconciler runs again, and makes the new one when the old one is gone.
+    /// As [`Context::apply`]. An object that is not gone at once, because it has finalizers, is an
+    /// [`Error::Terminating`]: the reconciler runs again, and creates the new one when the old one is gone.
     pub async fn apply_or_replace<K: Object>(&self, desired: K) -> Result<K> {
         let kind = Kind::of::<K>();
         let desired = to_value(&kind, &desired)?;
         self.apply_or_replace_value(&kind, desired).await?.parse()
     }
 
-    /// As [`Context::apply`], for an object that is to outlive this one, or that Kubernetes does not let it own.
+    /// As [`Context::apply`], for an object that is to outlive this one, or that it can't own.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Namespace;
@@ -132,7 +132,8 @@ impl Context {
             let request = Request::new(kind.url(key.namespace()))
                 .patch(key.name(), &self.apply_params(), &Patch::Apply(&desired))
                 .map_err(kube::Error::BuildRequest)?;
-            // Until there is an answer: there may never be one, and this may be dropped while it waits.
+            // Marked until there is a response: there may never be one, and this future may be dropped while it
+            // waits.
             let covering = caches.covering(&key);
             let is_new = covering.is_some_and(|store| store.doubt(&key));
             let answer = self.primary.client.request::<Incoming>(request).await;
@@ -168,7 +169,7 @@ impl Context {
             if !self.would_be_created(kind, &key, complete).await? {
                 return Err(refusal.into());
             }
-            tracing::info!(%kind, %key, reason = describe(&refusal), "replacing an object that can't be changed");
+            tracing::info!(%kind, %key, reason = describe(&refusal), "recreating the object: update refused");
             self.delete_owned(kind, &key, &owned).await?;
             if self.fetch(kind, &key).await?.is_some() {
                 return Err(Error::Terminating { kind: kind.to_string(), key });
@@ -177,8 +178,8 @@ impl Context {
         })
     }
 
-    /// Whether the API server would take an object if there was none of its name. It looks at a new object before it looks
-    /// for one of that name.
+    /// Whether the API server would accept an object if none of its name existed. It validates a new object before it
+    /// checks whether the name is taken.
     async fn would_be_created(&self, kind: &Kind, key: &Key, mut object: Value) -> Result<bool> {
         object["apiVersion"] = kind.resource().api_version.as_str().into();
         object["kind"] = kind.resource().kind.as_str().into();
@@ -195,7 +196,7 @@ impl Context {
         }
     }
 
-    /// An object as the API server has it.
+    /// Fetches an object from the API server.
     pub(super) fn fetch<'a>(
         &'a self,
         kind: &'a Kind,
@@ -213,8 +214,8 @@ impl Context {
         })
     }
 
-    /// Whether the API server still has the object that is reconciled, and it is not being deleted. If it is gone, the cache is
-    /// told. Operators that may not ask go by their cache.
+    /// Whether the API server still has the object being reconciled, and it is not being deleted. If it is gone, the cache
+    /// is updated. Operators without permission to read it rely on their cache.
     pub(crate) async fn is_current(&self) -> Result<bool> {
         let Primary { kind, key, uid, .. } = &*self.primary;
         let request = Request::new(kind.url(key.namespace()))
@@ -236,13 +237,13 @@ impl Context {
         Ok(live.metadata.deletion_timestamp.is_none())
     }
 
-    /// Deletes an object that the object that is reconciled owns, if it is still the one that was seen.
+    /// Deletes an object that the object being reconciled owns, if it is unchanged since it was seen.
     pub(super) async fn delete_owned(&self, kind: &Kind, key: &Key, seen: &Snapshot) -> Result<()> {
         let meta = seen.meta()?;
         if meta.deleting() {
             return Ok(());
         }
-        // The version as well: another one may have taken the object over in between.
+        // The resourceVersion as well: another owner may have adopted the object in between.
         let seen = Preconditions {
             uid: Some(meta.uid.to_string()),
             resource_version: Some(meta.resource_version.to_string()),
@@ -250,7 +251,7 @@ impl Context {
         self.send_delete(kind, key, Some(seen)).await
     }
 
-    /// Fills in what the operator decides, and leaves out what the server decides.
+    /// Fills in what the operator decides, and removes what the server decides.
     pub(super) fn complete(&self, kind: &Kind, desired: &mut Value, owned: bool) -> Result<Key> {
         let Value::Object(fields) = desired else { return Err(Error::Nameless(kind.to_string())) };
         fields.remove("apiVersion");
@@ -290,7 +291,7 @@ impl Context {
     fn check_ownership(&self, kind: &Kind, key: &Key) -> Result<()> {
         let owner = &self.primary.key;
         let reason = match (owner.namespace(), key.namespace()) {
-            (Some(_), None) => "an object in a namespace can't own one outside",
+            (Some(_), None) => "a namespaced object can't own a cluster-scoped one",
             (Some(one), Some(two)) if one != two => "they are in different namespaces",
             _ => return Ok(()),
         };
@@ -305,8 +306,8 @@ impl Context {
         PatchParams::apply(&self.shared.name).force()
     }
 
-    /// Writes the status of the object that is reconciled, by the status subresource. Nothing is sent if nothing would
-    /// change. What an earlier status of this operator had and this one leaves out is removed.
+    /// Applies the status of the object being reconciled, by the status subresource. Nothing is sent if nothing would
+    /// change. Fields that an earlier status of this operator had and this one leaves out are removed.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -323,7 +324,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// Fails if the API server refuses. An object that is gone is no failure.
+    /// Fails if the API server refuses. An object that is gone is not an error.
     pub async fn update_status(&self, status: &impl Serialize) -> Result<()> {
         self.write_status(to_value(&self.primary.kind, status)?).await
     }
@@ -368,8 +369,8 @@ impl Context {
         })
     }
 
-    /// Deletes an object in the object's namespace, with everything that belongs to it. Nothing is sent if the cache
-    /// knows that it is gone: it does not if a write of it was left without an answer.
+    /// Deletes an object in the object's namespace, with its dependents in the background. Nothing is sent if the
+    /// cache shows that it is gone, which it can't if a write of it got no response.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -388,7 +389,7 @@ impl Context {
         self.delete_key(&kind, &Key::new(namespace, name)).await
     }
 
-    /// Deletes an object anywhere, as [`Context::delete`].
+    /// As [`Context::delete`], for an object in any namespace.
     ///
     /// # Errors
     /// As [`Context::delete`].
@@ -428,7 +429,7 @@ impl Context {
         if let Some(store) = caches.covering(key) {
             store.settle(key);
         }
-        // Of an object that the cache has not seen yet, it will hear what became.
+        // For an object that the cache has not seen yet, the watch will report the outcome.
         let Some(answer) = answer.filter(|_| !uid.is_empty()) else { return Ok(()) };
         let lingers = answer.pointer("/metadata/deletionTimestamp").is_some();
         if lingers && answer["kind"] != "Status" {
@@ -440,7 +441,7 @@ impl Context {
         Ok(())
     }
 
-    /// Tells the cache of an object that was written by other means, so that the next read sees it.
+    /// Stores an object that was written by other means in the cache, so that the next read sees it.
     ///
     /// # Errors
     /// Fails if the object can't be converted.
@@ -461,12 +462,12 @@ impl Context {
         Ok(())
     }
 
-    /// Tells the cache of an object that was deleted by other means, so that its disappearance brings no reconcile.
+    /// Records in the cache that an object was deleted by other means. Its deletion then triggers no reconcile.
     pub fn observe_deleted(&self, kind: &Kind, key: &Key, uid: &str) {
         self.caches(kind).deleted(key, uid, &self.author());
     }
 
-    /// Sets the finalizers of an object, if it is still as it was seen.
+    /// Sets the finalizers of an object, if it is unchanged since it was seen.
     pub(crate) async fn set_finalizers(
         &self,
         kind: &Kind,
@@ -488,7 +489,7 @@ impl Context {
         let answer: Incoming = self.primary.client.request(request).await?;
         let caches = self.caches(kind);
         if meta.deleting() && finalizers.is_empty() {
-            // The last one: the object is gone with this answer.
+            // The last finalizer is removed: the object is gone with this response.
             let snapshot = answer.snapshot(&self.shared.name, std::sync::Arc::from);
             caches.deleted(&key, &meta.uid, &self.author());
             return Ok(snapshot);
@@ -497,8 +498,8 @@ impl Context {
     }
 }
 
-/// Whether an answer says what became of an object. A refusal does so of the first write alone: one before it, of which there was no
-/// answer, may have made the object. After an error of the server the write may be made still.
+/// Whether a response settles whether an object exists. A refusal does so for the first write only: an earlier one without
+/// a response may have created the object. After a server error the write may still happen.
 fn is_told<T>(answer: &kube::Result<T>, is_first: bool) -> bool {
     match answer {
         Ok(_) => true,
@@ -507,7 +508,7 @@ fn is_told<T>(answer: &kube::Result<T>, is_first: bool) -> bool {
     }
 }
 
-/// The fields of an object that this operator owns.
+/// Returns the fields of an object that this operator owns.
 fn managed(live: &Snapshot, subresource: &str) -> Value {
     let all: Option<Value> = live.managed.as_deref().and_then(|bytes| serde_json::from_slice(bytes).ok());
     all.and_then(|mut all| all.get_mut(subresource).map(Value::take)).unwrap_or_else(|| json!({}))

@@ -1,4 +1,4 @@
-//! What a controller watches, and which of its objects a change concerns.
+//! Watches of a controller, and which of its objects a change affects.
 
 use std::{
     fmt,
@@ -14,11 +14,11 @@ use crate::{
     metrics::Metrics,
 };
 
-/// Whether a change from one state to another is worth a look.
+/// Whether a change from one state to another triggers a reconcile.
 pub(crate) type Predicate = Arc<dyn Fn(&Snapshot, &Snapshot) -> bool + Send + Sync>;
 pub(crate) type Mapper = Arc<dyn Fn(&Snapshot) -> Vec<Key> + Send + Sync>;
 
-/// Something that a controller watches beside its own kind.
+/// A watch of objects other than the controller's own kind.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,11 +47,11 @@ pub struct Watch {
 pub(crate) enum Relation {
     /// The controller's own kind.
     Primary,
-    /// Its objects are controlled by the controller's.
+    /// Objects that the controller's objects own.
     Owned,
-    /// A function names the objects that a change concerns. The name distinguishes functions.
+    /// A function maps a change to objects. The name distinguishes functions.
     Mapped(&'static str, Mapper),
-    /// A change concerns the objects whose reconcilers read it.
+    /// A change triggers the objects whose reconcilers read it.
     Read,
 }
 
@@ -75,7 +75,7 @@ impl Watch {
         Self::new(kind, Relation::Primary)
     }
 
-    /// Objects that the controller's own objects control: a change concerns the owner.
+    /// Watches objects that the controller's own objects control: a change triggers the owner.
     ///
     /// ```
     /// use k8s_openapi::api::apps::v1::Deployment;
@@ -92,10 +92,10 @@ impl Watch {
         Self::new(kind, Relation::Owned)
     }
 
-    /// Objects that reconcilers read: a change concerns exactly those whose last reconcile saw the object. A
-    /// [`get`](crate::Objects::get) sees the object of that name, also if it is not there; a
-    /// [`list`](crate::Objects::list), [`by_index`](crate::Objects::by_index) or [`owned`](crate::Objects::owned) sees every
-    /// object that it returns, and those that would be in it after the change.
+    /// Watches objects that reconcilers read: a change triggers those whose last reconcile read the object. A
+    /// [`get`](crate::Objects::get) reads the object of that name, even if it does not exist; a
+    /// [`list`](crate::Objects::list), [`by_index`](crate::Objects::by_index) or [`owned`](crate::Objects::owned) reads
+    /// every object that it returns, and those that it would return after the change.
     pub fn read<K: Object>() -> Self {
         Self::read_kind(Kind::of::<K>())
     }
@@ -105,8 +105,8 @@ impl Watch {
         Self::new(kind, Relation::Read)
     }
 
-    /// Objects for which a function names the objects that a change concerns. It is asked for the state before a change
-    /// and for the state after it. Its name distinguishes it from other functions on the same kind.
+    /// Watches objects, with a function that maps a change to the objects to reconcile. It is called with the state
+    /// before a change and with the state after it. Its name distinguishes it from other functions on the same kind.
     pub fn mapped<K: Object>(
         name: &'static str,
         map: impl Fn(&K) -> Vec<Key> + Send + Sync + 'static,
@@ -115,7 +115,7 @@ impl Watch {
         Self::mapped_kind(kind, name, move |snapshot| match snapshot.parse::<K>() {
             Ok(object) => map(&object),
             Err(error) => {
-                tracing::warn!(%error, "a change can't be mapped");
+                tracing::warn!(%error, "cannot decode a changed object to map it");
                 Vec::new()
             }
         })
@@ -130,21 +130,22 @@ impl Watch {
         Self::new(kind, Relation::Mapped(name, Arc::new(map)))
     }
 
-    /// Only objects with these labels, in the form that `kubectl --selector` takes. Others are neither cached nor seen,
-    /// unless another watch of the kind selects them: reads see all that the watches of a controller select.
+    /// Selects objects by label, in the syntax of `kubectl --selector`. Others are neither cached nor seen, unless
+    /// another watch of the kind selects them: reads see everything that the controller's watches select.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.selection.labels = Some(selector.into());
         self
     }
 
-    /// Only objects with these fields, in the form that `kubectl --field-selector` takes.
+    /// Selects objects by field, in the syntax of `kubectl --field-selector`.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.selection.fields = Some(selector.into());
         self
     }
 
-    /// Only their metadata: the cache takes a fraction of the memory, and [`crate::Context::metadata`] reads it. For kinds that
-    /// are many or large, and of which labels, owners or mere existence count. The controller is called for its own writes, too.
+    /// Watches metadata only, so that the cache takes a fraction of the memory. [`crate::Context::metadata`] reads it. For
+    /// kinds with many or large objects, if only labels, owners or existence matter. The controller is triggered by its own
+    /// writes, too.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;
@@ -157,45 +158,45 @@ impl Watch {
         self
     }
 
-    /// Only changes that a predicate lets through. It is asked about changes of what was there before and still is:
-    /// appearance, the request to be deleted and deletion are never lost. See [`crate::predicate`].
+    /// Filters updates by a predicate. Creation, the start of a deletion and its end always pass, as does an object
+    /// recreated under the same name. See [`crate::predicate`].
     pub fn when(mut self, predicate: impl Fn(&Snapshot, &Snapshot) -> bool + Send + Sync + 'static) -> Self {
         self.predicate = Some(Arc::new(predicate));
         self
     }
 
-    /// Does not wait for this watch, for kinds that the cluster may not know yet. Every object is reconciled when
+    /// Does not wait for this watch, for kinds that the cluster may not serve yet. Every object is reconciled when
     /// the kind appears.
     pub fn optional(mut self) -> Self {
         self.optional = true;
         self
     }
 
-    /// Whether it brings whole objects that the controller's objects control.
+    /// Whether it watches whole objects that the controller's objects control.
     pub(crate) fn is_owned_full(&self) -> bool {
         matches!(self.relation, Relation::Owned) && !self.selection.metadata
     }
 
-    /// Whether two watches hear of the same.
+    /// Whether two watches are equivalent.
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.kind == other.kind
             && self.selection == other.selection
             && self.relation.name() == other.relation.name()
     }
 
-    /// Whether a change is worth a look.
+    /// Whether a change passes the predicate.
     pub(crate) fn passes(&self, change: &Change<'_>, guard: &PanicGuard) -> bool {
         let (Some(predicate), Some(old), Some(new)) = (&self.predicate, change.old, change.new) else {
             return true;
         };
-        // A change must not be lost, whatever becomes of the author's function.
+        // A change must not be lost, even if the user's predicate panics.
         let predicate = |old, new| guard.run("a predicate", || predicate(old, new)).unwrap_or(true);
         let deleting = |snapshot: &Snapshot| snapshot.meta().is_ok_and(|meta| meta.deleting());
         let uid = |snapshot: &Snapshot| snapshot.meta().map(|meta| meta.uid.to_string()).unwrap_or_default();
         predicate(old, new) || deleting(old) != deleting(new) || uid(old) != uid(new)
     }
 
-    /// The objects of `owner` that a state names.
+    /// Returns the objects of `owner` that a state maps to.
     pub(crate) fn affected(&self, owner: &Kind, state: &Snapshot, guard: &PanicGuard) -> Vec<Key> {
         match &self.relation {
             Relation::Primary => state.meta().map(|meta| vec![meta.key()]).unwrap_or_default(),
@@ -206,8 +207,8 @@ impl Watch {
     }
 }
 
-/// Catches, logs and counts panics of the author's functions that run outside of a reconcile: mappers, predicates and
-/// indexes. They must not end the watch on whose way they run. Cheap to clone.
+/// Catches, logs and counts panics of user functions outside a reconcile. Those are mappers, predicates and indexes;
+/// a panic must not end the watch that calls them. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PanicGuard {
     controller: Arc<str>,
@@ -234,7 +235,7 @@ impl PanicGuard {
     }
 }
 
-/// The object of a kind that controls another one.
+/// Returns the object of a kind that is the controller of another one.
 pub(crate) fn controller_key(owner: &Kind, state: &Snapshot) -> Option<Key> {
     let meta = state.meta().ok()?;
     let reference =

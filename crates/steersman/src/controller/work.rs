@@ -1,4 +1,4 @@
-//! What a worker does with one object.
+//! Workers: processing one object of the queue.
 
 use std::{
     any::Any,
@@ -22,17 +22,17 @@ use crate::{
     queue::{Done, Job},
 };
 
-/// Slow reconciles that do not count towards a controller's concurrency. With more of them, the further ones count.
+/// Maximum number of slow reconciles that do not count towards a controller's concurrency.
 const MAX_SLOW: usize = 100;
 
 impl Engine {
-    /// Takes objects from the queue until it is closed, or until a substitute has taken this worker's place.
+    /// Processes objects of the queue until it is closed, or until a substitute has replaced this worker.
     pub(super) async fn work(self: Arc<Self>, shared: Arc<Shared>, substitutes: UnboundedSender<()>) {
         while let Some(job) = self.queue.next().await {
             let (namespace, object) = (job.key.namespace().unwrap_or_default(), job.key.name());
-            // Not `name`: in JSON that is the span's own.
+            // Not `name`: the JSON format uses it for the span's own name.
             let span = tracing::info_span!("reconcile", controller = %self.name, namespace, object);
-            // Boxed: workers are many and mostly idle, and an attempt takes much room, once for each place that holds it.
+            // Boxed: workers are many and mostly idle, and an attempt is large, once for each place that holds it.
             let guarded = self.guarded_attempt(&job, &shared).instrument(span).boxed();
             let attempt = async {
                 match &shared.shards {
@@ -41,7 +41,8 @@ impl Engine {
                         // The next holder of the slot reconciles the object anyway.
                         None => Done::Rest,
                         Some(slot) => tokio::select! {
-                            // A write that was refused since the object has passed on is no failure of the reconcile.
+                            // A write that was refused because the slot has passed on is not a failure of the
+                            // reconcile.
                             biased;
                             () = slot.lost() => Done::Rest,
                             done = guarded => done,
@@ -57,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// Runs an attempt, and asks for a substitute of this worker when it turns out to be slow. Says whether one came.
+    /// Runs an attempt, and requests a substitute for this worker if it is slow. Returns whether one came.
     async fn replaced_when_slow(
         &self,
         attempt: impl Future<Output = Done>,
@@ -78,14 +79,14 @@ impl Engine {
         (done, replaced)
     }
 
-    /// Keeps the worker from ending by a panic beside the reconciler itself: of a value that is dropped after a timeout, or
-    /// of an error that is asked for its text.
+    /// Catches panics outside the reconciler itself, which must not end the worker. They may come from a value that is
+    /// dropped after a timeout, or from an error's `Display`.
     async fn guarded_attempt(self: &Arc<Self>, job: &Job, shared: &Arc<Shared>) -> Done {
         let start = Instant::now();
         match AssertUnwindSafe(self.attempt(job, shared)).catch_unwind().await {
             Ok(done) => done,
             Err(panic) => {
-                tracing::error!(error = panic_message(&*panic), "panicked around the reconcile");
+                tracing::error!(error = panic_message(&*panic), "panic outside of the reconciler");
                 shared.metrics.reconciled(self, Ended::Panic, job.waited, start.elapsed());
                 Done::Failed
             }
@@ -109,11 +110,11 @@ impl Engine {
         done
     }
 
-    /// Reports a failure, and decides how to go on.
+    /// Reports a failure, and decides whether and how to retry.
     fn failed(self: &Arc<Self>, key: &Key, error: &Error, shared: &Arc<Shared>) -> (Done, Ended) {
         let class = error.class();
         if class == Class::Transient {
-            tracing::debug!(%error, "trying again");
+            tracing::debug!(%error, "transient error: retrying");
             return (Done::Failed, Ended::Requeue);
         }
         let failures = self.queue.failures(key);
@@ -139,7 +140,7 @@ impl Engine {
         self.context_for(meta.key(), meta, shared)
     }
 
-    /// The context of an object that may be gone.
+    /// Returns the context for an object that may be gone.
     fn context_for(self: &Arc<Self>, key: Key, meta: &Meta<'_>, shared: &Arc<Shared>) -> Context {
         let client = shared.shards.as_ref().and_then(|shards| shards.client(&key));
         Context {
@@ -159,8 +160,8 @@ impl Engine {
         let uid = self.store()?.get(key).and_then(|found| Some(found.meta().ok()?.uid.to_string()));
         self.queue.identify(key, &uid.unwrap_or_default());
         let rest = self.finalize_owned(key, shared).await?;
-        // The garbage collector may have taken what the object controls: then the object is gone, and only the cache is behind.
-        // To make those objects again would go on until it has caught up.
+        // The garbage collector may have deleted what the object controls: then the object is gone, and only the cache is
+        // behind. Without this check those objects would be recreated until the cache has caught up.
         let recheck = self.recheck().remove(key);
         let Some(mut snapshot) = self.store()?.get(key) else { return Ok(rest) };
         let deleting = {
@@ -201,7 +202,7 @@ impl Engine {
         Ok(action.or_sooner(rest))
     }
 
-    /// Cleans up, finalizer by finalizer.
+    /// Runs the cleanups, finalizer by finalizer.
     async fn finalize(
         &self,
         kind: &Kind,
@@ -257,7 +258,7 @@ impl Engine {
         failure.map_or(Ok(rest), Err)
     }
 
-    /// Runs the author's code: within its time, and with its panics caught.
+    /// Runs user code, with a timeout and with panics caught.
     async fn call(&self, work: BoxFuture<'static, Result<Action>>) -> Result<Action> {
         let guarded = AssertUnwindSafe(work).catch_unwind();
         let caught = match self.options.timeout {
@@ -273,7 +274,7 @@ impl Engine {
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without words".into())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown panic".into())
 }
 
 #[cfg(test)]
@@ -285,6 +286,6 @@ mod tests {
         let told = |panic: Box<dyn Any + Send>| panic_message(&*panic);
         assert_eq!(told(Box::new("as asked")), "as asked");
         assert_eq!(told(Box::new("as asked".to_owned())), "as asked");
-        assert_eq!(told(Box::new(7)), "without words");
+        assert_eq!(told(Box::new(7)), "unknown panic");
     }
 }

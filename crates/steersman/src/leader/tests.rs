@@ -1,4 +1,4 @@
-//! Who leads, and until when.
+//! Leadership, and when it ends.
 
 use std::{
     sync::{
@@ -19,23 +19,23 @@ use tower_service::Service;
 use super::*;
 use crate::{environment::SystemEnvironment, metrics::Metrics, write_guard};
 
-/// The network of one replica. It is down at times: requests get no answer then. And it is slow at times: requests
-/// arrive late, even if their sender has given up.
+/// The network of one replica. During an outage requests get no response; with a delay they arrive late, even if
+/// their sender has given up.
 #[derive(Clone)]
 struct Network {
     replica: String,
     client: Client,
     origin: Instant,
-    trouble: Arc<Trouble>,
+    trouble: Arc<Disruptions>,
     requests: Arc<AtomicUsize>,
     arrived: Arc<Mutex<Vec<Arrival>>>,
 }
 
 #[derive(Debug, Clone)]
-struct Trouble {
+struct Disruptions {
     outages: Vec<(Duration, Duration)>,
     delays: Vec<Duration>,
-    /// How long the replica leads until it stops by itself.
+    /// How long the replica leads until it stops on its own.
     stops: Vec<Duration>,
 }
 
@@ -88,10 +88,10 @@ impl Network {
     }
 }
 
-fn trouble() -> impl Strategy<Value = Trouble> {
+fn trouble() -> impl Strategy<Value = Disruptions> {
     let outage = (0_u64..60, 1_u64..25)
         .prop_map(|(start, length)| (Duration::from_secs(start), Duration::from_secs(start + length)));
-    // A write that is given up when the permit ends arrives before the lease does.
+    // A write that is abandoned when the permit ends arrives before the lease expires.
     let delay = prop_oneof![6 => 0_u64..50, 1 => 0_u64..4900].prop_map(Duration::from_millis);
     let stop = prop_oneof![1 => 1_u64..20, 1 => 500_u64..501].prop_map(Duration::from_secs);
     (
@@ -99,10 +99,10 @@ fn trouble() -> impl Strategy<Value = Trouble> {
         prop::collection::vec(delay, 1..30),
         prop::collection::vec(stop, 1..4),
     )
-        .prop_map(|(outages, delays, stops)| Trouble { outages, delays, stops })
+        .prop_map(|(outages, delays, stops)| Disruptions { outages, delays, stops })
 }
 
-/// Leads, stops, and stands for election again.
+/// Leads, stops, and competes again.
 async fn live(mut candidate: Candidate, stops: Vec<Duration>) {
     for stop in stops.iter().cycle() {
         candidate.acquire().await;
@@ -112,7 +112,7 @@ async fn live(mut candidate: Candidate, stops: Vec<Duration>) {
     }
 }
 
-/// Writes all the time, whether it may or not.
+/// Writes all the time, whether it is permitted or not.
 async fn write(client: Client) {
     let api: Api<ConfigMap> = Api::default_namespaced(client);
     let map: ConfigMap =
@@ -121,7 +121,7 @@ async fn write(client: Client) {
         let api = api.clone();
         let map = map.clone();
         let writing = async move { api.create(&PostParams::default(), &map).await };
-        // Not one after the other: a write may be under way when the next one starts.
+        // Concurrent: a write may be in flight when the next one starts.
         tokio::spawn(tokio::time::timeout(Duration::from_secs(60), writing));
         tokio::time::sleep(Duration::from_millis(1300)).await;
     }
@@ -130,8 +130,8 @@ async fn write(client: Client) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
 
-    /// However the network fails and however replicas come and go: no two may write at the same time, no write arrives
-    /// when another one holds the lease, and in the end one leads.
+    /// However the network fails and replicas start and stop, two may never write at the same time. No write arrives
+    /// while another replica holds the lease, and in the end one leads.
     #[test]
     fn no_write_by_a_deposed_leader(troubles in prop::collection::vec(trouble(), 3)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -172,12 +172,12 @@ proptest! {
     }
 }
 
-/// A replica whose requests are not answered from one second to another, and otherwise take a tenth of a second.
+/// A replica whose requests get no response during an outage, and otherwise take a tenth of a second.
 async fn replica(outage: (u64, u64)) -> (Candidate, Cluster) {
     let cluster = Cluster::builder().workloads(false).seed(1).start().await.unwrap();
     let outage = (Duration::from_secs(outage.0), Duration::from_secs(outage.1));
     let trouble =
-        Trouble { outages: vec![outage], delays: vec![Duration::from_millis(100)], stops: Vec::new() };
+        Disruptions { outages: vec![outage], delays: vec![Duration::from_millis(100)], stops: Vec::new() };
     let network = Network {
         replica: "one".into(),
         client: cluster.client(),
@@ -291,7 +291,7 @@ async fn a_lease_says_who_holds_it_and_since_when() {
     assert_eq!((first.holder_identity.as_deref(), first.lease_duration_seconds), (Some("one"), Some(15)));
     assert_eq!((first.lease_transitions, &first.acquire_time), (Some(0), &first.renew_time));
 
-    // Another one waits as long as it is renewed, and for its duration after that.
+    // Another replica waits as long as the lease is renewed, and for its duration after that.
     let (mut two, other) = candidate(&cluster, "two");
     assert!(!two.attempt().await.unwrap() && !two.may_hold() && !other.permit().is_good());
     tokio::time::advance(Duration::from_secs(8)).await;
@@ -309,7 +309,7 @@ async fn a_lease_says_who_holds_it_and_since_when() {
     let taken = lease(&cluster).await;
     assert_eq!((taken.holder_identity.as_deref(), taken.lease_transitions), (Some("two"), Some(1)));
 
-    // What is given back is taken at once.
+    // A released lease is acquired at once.
     two.release().await;
     assert!(!two.may_hold() && !other.permit().is_good());
     let free = lease(&cluster).await;
@@ -317,7 +317,7 @@ async fn a_lease_says_who_holds_it_and_since_when() {
     one.mine = None;
     assert!(one.attempt().await.unwrap());
     assert_eq!(lease(&cluster).await.lease_transitions, Some(2));
-    // One that lost it gives nothing back.
+    // A replica that lost the lease does not release it.
     two.release().await;
     assert_eq!(lease(&cluster).await.holder_identity.as_deref(), Some("one"));
 }

@@ -1,4 +1,4 @@
-//! Metrics under controller-runtime's names, so that its dashboards and alerts carry over, and some about the caches.
+//! Metrics under controller-runtime's names, so that its dashboards and alerts work. Some more are about the caches.
 
 mod dashboard;
 
@@ -19,15 +19,15 @@ use tokio::time::Instant;
 pub(crate) use self::dashboard::dashboard;
 use crate::{context::Shared, controller::Engine};
 
-/// The upper bounds of controller-runtime's reconcile times.
+/// Buckets of controller-runtime's reconcile time histogram.
 const RECONCILE_TIME: [f64; 32] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 10.0, 30.0, 60.0,
 ];
-/// The upper bounds of its queue times.
+/// Buckets of controller-runtime's queue time histogram.
 const QUEUE_TIME: [f64; 11] = [1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 
-/// The upper bounds of its webhooks' times.
+/// Buckets of controller-runtime's webhook latency histogram.
 const REVIEW_TIME: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -55,7 +55,7 @@ struct QueueOf {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
+struct RequestLabels {
     code: String,
     method: String,
     host: String,
@@ -105,7 +105,7 @@ pub(crate) struct Metrics {
     work_time: Family<QueueOf, Histogram>,
     unfinished: Family<QueueOf, Float>,
     longest: Family<QueueOf, Float>,
-    requests: Family<Asked, Counter>,
+    requests: Family<RequestLabels, Counter>,
     leader: Family<LeaseOf, Gauge>,
     cache_objects: Family<CacheOf, Gauge>,
     cache_bytes: Family<CacheOf, Gauge>,
@@ -121,7 +121,7 @@ pub(crate) struct Metrics {
     sources: Arc<Mutex<Sources>>,
 }
 
-/// What is collected on a scrape.
+/// Sources that are collected on a scrape.
 #[derive(Default)]
 struct Sources {
     engines: Vec<Weak<Engine>>,
@@ -129,7 +129,7 @@ struct Sources {
     texts: Vec<TextSource>,
 }
 
-/// Metrics of the author's own: OpenMetrics text without the end mark.
+/// Metrics of the user: OpenMetrics text without the end mark.
 pub(crate) type TextSource = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// The end mark of OpenMetrics text.
@@ -144,7 +144,7 @@ pub(crate) enum Ended {
     Terminal,
     Panic,
     Timeout,
-    /// A conflict or the like: tried again, and no error.
+    /// A conflict or the like: retried, and not an error.
     Requeue,
 }
 
@@ -237,8 +237,8 @@ impl Metrics {
         metrics
     }
 
-    /// Gives every family a member, as a family without one is not in the text. All fields are named, so that the compiler asks
-    /// for a metric that is added.
+    /// Creates a sample in every family, since a family without one is not rendered. All fields are named, so that the
+    /// compiler rejects this function if a new metric is missing from it.
     fn sample_all(&self) {
         let Self {
             host: _,
@@ -303,7 +303,7 @@ impl Metrics {
         self.review("").ended(200, false);
     }
 
-    /// Shows the queues and caches of an operator.
+    /// Registers the queues and caches of an operator for collection.
     pub(crate) fn observe(&self, engines: &[Arc<Engine>], shared: &Arc<Shared>) {
         for engine in engines {
             let workers = i64::try_from(engine.options.concurrency).unwrap_or(i64::MAX);
@@ -347,18 +347,18 @@ impl Metrics {
         self.work_time.get_or_create(&queue).observe(took.as_secs_f64());
     }
 
-    /// Counts the panics of a controller's functions.
+    /// Returns the panic counter of a controller.
     pub(crate) fn panics_of(&self, controller: &str) -> Counter {
         self.panics.get_or_create(&Of { controller: controller.to_owned() }).clone()
     }
 
     pub(crate) fn record_request(&self, method: &http::Method, code: Option<u16>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let asked = Asked { code, method: method.to_string(), host: self.host.to_string() };
+        let asked = RequestLabels { code, method: method.to_string(), host: self.host.to_string() };
         self.requests.get_or_create(&asked).inc();
     }
 
-    /// Counts a review that begins, and the rest of it with what this returns.
+    /// Counts the start of a review; the returned guard counts the rest.
     pub(crate) fn review(&self, webhook: &str) -> Reviewing {
         let webhook = WebhookOf { webhook: webhook.to_owned() };
         self.reviews_in_flight.get_or_create(&webhook).inc();
@@ -377,11 +377,11 @@ impl Metrics {
         self.leader.get_or_create(&LeaseOf { name: lease.to_owned() }).set(leads.into());
     }
 
-    /// All metrics, in the text format of OpenMetrics.
+    /// Renders all metrics in the OpenMetrics text format.
     pub(crate) fn render(&self) -> String {
         self.refresh();
         let mut text = String::new();
-        // A string takes everything.
+        // Writing to a string never fails.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
         let texts = self.sources().texts.clone();
         if !texts.is_empty() {
@@ -392,7 +392,7 @@ impl Metrics {
         text
     }
 
-    /// Serves further metrics with the operator's own.
+    /// Adds metrics to the operator's own.
     pub(crate) fn add_texts(&self, texts: Vec<TextSource>) {
         self.sources().texts.extend(texts);
     }
@@ -436,7 +436,7 @@ impl Metrics {
     }
 }
 
-/// The metrics of every operator, with one sample each, as OpenMetrics text.
+/// Returns the metrics of every operator, with one sample each, as OpenMetrics text.
 #[must_use]
 pub fn reference() -> String {
     let metrics = Metrics::of_host("example");
@@ -444,18 +444,18 @@ pub fn reference() -> String {
     metrics.render()
 }
 
-/// What the caches of one kind hold.
+/// Totals of the caches of one kind.
 #[derive(Default)]
 struct Held {
     objects: usize,
     bytes: usize,
-    /// Whether one of them is not filled, or its watch is not alive.
+    /// Whether one of them has not synced, or its watch fails.
     unsynced: bool,
-    /// Of the one that has been silent for longest.
+    /// The longest silence of one of them.
     silence: Duration,
 }
 
-/// A review under way.
+/// A review in progress.
 pub(crate) struct Reviewing {
     metrics: Metrics,
     webhook: WebhookOf,

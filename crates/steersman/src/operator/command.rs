@@ -1,4 +1,4 @@
-//! The program that an operator is: `run | manifests | crds | rbac | webhooks | doctor | dashboard | version`.
+//! The command line of an operator: `run | manifests | crds | rbac | webhooks | doctor | dashboard | version`.
 
 use std::{
     ffi::OsString,
@@ -36,7 +36,7 @@ struct Cli {
     run: Run,
 }
 
-/// The command line of an operator's program, for documentation.
+/// Returns the command line of an operator's program, for documentation.
 #[must_use]
 pub fn command_line() -> clap::Command {
     Cli::command().name("operator")
@@ -44,41 +44,41 @@ pub fn command_line() -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the operator (this is the default)
+    /// Run the operator (default)
     Run(Box<Run>),
-    /// Print everything that the operator needs in a cluster
+    /// Print all manifests that the operator needs in a cluster
     Manifests(Manifests),
-    /// Print the definitions of the operator's kinds
+    /// Print the CRDs of the operator
     Crds {
-        /// The namespace that the operator runs in, where the API server finds a converting webhook
+        /// Namespace of the operator, where the API server finds the conversion webhook
         #[arg(long, default_value = "default", value_name = "NAME")]
         namespace: String,
     },
-    /// Print the permissions that the operator needs
+    /// Print the RBAC manifests that the operator needs
     Rbac {
-        /// The namespace that the operator runs in
+        /// Namespace of the operator
         #[arg(long, default_value = "default", value_name = "NAME")]
         namespace: String,
-        /// For replicas that run with --shard
+        /// Print the permissions of replicas that run with --shard
         #[arg(long)]
         shard: bool,
-        /// Instead, hold them against the requests of a run with --record-requests; fails if one was not declared
+        /// Instead, compare them with the requests in a --record-requests file; fail if one was not declared
         #[arg(long, value_name = "FILE")]
         least_privilege: Option<PathBuf>,
     },
-    /// Print what the operator's webhooks need: configurations, and the secret with their certificate
+    /// Print the webhook manifests: configurations, and the Secret with their certificate
     Webhooks {
-        /// The namespace that the operator runs in
+        /// Namespace of the operator
         #[arg(long, default_value = "default", value_name = "NAME")]
         namespace: String,
     },
-    /// Say what the operator misses in a cluster: definitions, webhooks, permissions; fails if it misses something
+    /// Check a cluster for the operator's CRDs, webhooks and permissions; fail if any is missing
     Doctor {
-        /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]
+        /// Path to the kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's service account]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
     },
-    /// Print a dashboard for Grafana's import
+    /// Print a Grafana dashboard for import
     Dashboard,
     /// Print the version
     Version,
@@ -86,100 +86,101 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Manifests {
-    /// The image that the operator is in
+    /// Operator image
     #[arg(long, default_value = "controller:latest", value_name = "IMAGE")]
     image: String,
-    /// The namespace that the operator runs in
+    /// Namespace of the operator
     #[arg(long, default_value = "default", value_name = "NAME")]
     namespace: String,
-    /// For replicas that share the objects, instead of leading
+    /// Print the manifests for replicas that shard the objects, instead of leader election
     #[arg(long)]
     shard: bool,
 }
 
 #[derive(Debug, Args)]
 struct Run {
-    /// Where metrics are served; 0 turns them off
+    /// Address that the metrics endpoint binds to; 0 disables it
     #[arg(long, default_value = ":8080", value_name = "ADDRESS")]
     metrics_bind_address: String,
-    /// Serve metrics by TLS to those who may get /metrics alone [default: true on port 8443, else false]
+    /// Enable secure serving (TLS) of the metrics endpoint [default: true on port 8443, else false]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     metrics_secure: Option<bool>,
-    /// Ask the API server who may read secure metrics; with false, everyone may
+    /// Enable RBAC checks for secure metrics: the caller's token must be allowed to get /metrics
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set, value_name = "true|false")]
     metrics_require_rbac: bool,
-    /// A folder with the tls.crt and tls.key of secure metrics [default: a certificate that signs itself]
+    /// Directory with tls.crt and tls.key for secure metrics [default: a self-signed certificate]
     #[arg(long, value_name = "FOLDER")]
     metrics_cert_path: Option<PathBuf>,
-    /// Where /healthz and /readyz are served; 0 turns them off
+    /// Address that the probe endpoint (/healthz and /readyz) binds to; 0 disables it
     #[arg(long, default_value = ":8081", value_name = "ADDRESS")]
     health_probe_bind_address: String,
-    /// Where webhooks are served, if the operator has any
+    /// Port of the webhook server, if the operator has webhooks
     #[arg(long, default_value_t = 9443, value_name = "PORT")]
     webhook_port: u16,
-    /// A folder with the webhooks' tls.crt and tls.key [default: the operator's own authority]
+    /// Directory with tls.crt and tls.key for webhooks [default: signed by the operator's own CA]
     #[arg(long, value_name = "FOLDER")]
     webhook_cert_path: Option<PathBuf>,
-    /// Where the API server finds the webhooks, such as https://localhost:9443 [default: the operator's service]
+    /// URL at which the API server reaches webhooks, such as https://localhost:9443 [default: the Service]
     #[arg(long, value_name = "URL")]
     webhook_url: Option<String>,
-    /// Work only while leading, so that several replicas can run [default: as the operator's code says, else false]
+    /// Enable leader election, so that one of several replicas is active [default: set in code, else false]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     leader_elect: Option<bool>,
-    /// Share the objects with the other replicas, instead of leading
+    /// Shard the objects among the replicas, instead of leader election
     #[arg(long)]
     shard: bool,
-    /// The lease to lead by [default: the operator's name]
+    /// Name of the leader election lease [default: the operator's name]
     #[arg(long, value_name = "NAME")]
     leader_election_id: Option<String>,
-    /// The lease's namespace [default: the operator's own]
+    /// Namespace of the leader election lease [default: the operator's own]
     #[arg(long, value_name = "NAME")]
     leader_election_namespace: Option<String>,
-    /// The namespaces to watch, separated by commas [default: all]
+    /// Namespaces to watch, separated by commas [default: all]
     #[arg(long, env = "WATCH_NAMESPACE", value_name = "NAMES")]
     watch_namespace: Option<String>,
-    /// Apply the definitions of the operator's kinds first
+    /// Apply the operator's CRDs before starting
     #[arg(long)]
     install_crds: bool,
-    /// What is logged: a level, or `target=level` pairs separated by commas
+    /// Log level, or `target=level` pairs separated by commas
     #[arg(long, env = "LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
     log_level: String,
-    /// The form of the logs
+    /// Log format
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t = logs::Format::Auto)]
     log_format: logs::Format,
-    /// Where spans go: OpenTelemetry's collector, such as http://collector:4318
+    /// OpenTelemetry collector to export spans to, such as http://collector:4318
     #[cfg(feature = "otlp")]
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     otlp_endpoint: Option<String>,
-    /// Serve /debug/queue and /debug/cache beside the probes
+    /// Serve /debug/queue and /debug/cache on the probe endpoint
     #[arg(long)]
     debug_endpoints: bool,
-    /// Note down which requests were made, for `rbac --least-privilege`
+    /// File to record API requests to, for `rbac --least-privilege`
     #[arg(long, value_name = "FILE")]
     record_requests: Option<PathBuf>,
-    /// How long reconciles under way may take when stopping, in seconds
+    /// Time to wait for active reconciles on shutdown, in seconds
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     graceful_shutdown_timeout: u64,
-    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]
+    /// Path to the kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How far the operator's clock is ahead of the machine's, in seconds: for tests of what comes with time
+    /// Offset of the operator's clock from the machine's, in seconds, to test time-dependent behaviour
     #[arg(long, default_value_t = 0, value_name = "SECONDS", hide_short_help = true)]
     clock_offset: u64,
 }
 
 impl Operator {
-    /// Makes a program of the operator: `run` (the default), `manifests`, `crds`, `rbac`, `webhooks`, `doctor`, `dashboard` and
-    /// `version`, with kubebuilder's flags and environment, logs, metrics, probes, and a graceful stop on SIGTERM and SIGINT. A wrong command line
-    /// ends the process.
+    /// Runs the operator as a program, with the arguments of the process. The commands are `run` (the default),
+    /// `manifests`, `crds`, `rbac`, `webhooks`, `doctor`, `dashboard` and `version`, with kubebuilder's flags and
+    /// environment, logs, metrics, probes, and a graceful shutdown on SIGTERM and SIGINT. An invalid command line exits the
+    /// process.
     ///
     /// # Errors
-    /// As [`Operator::run_until`], and if there is no way to a cluster.
+    /// As [`Operator::run_until`], and if no cluster is configured.
     pub async fn main(self) -> Result<()> {
         self.main_from(std::env::args_os()).await
     }
 
-    /// As [`Operator::main`], with other arguments than the process'.
+    /// As [`Operator::main`], with the given arguments instead of those of the process.
     ///
     /// # Errors
     /// As [`Operator::main`].
@@ -214,7 +215,7 @@ impl Operator {
                     print(&self.declarations().webhook_documents(&namespace)?)
                 }
                 Some(Command::Doctor { kubeconfig }) => {
-                    // As `run` serves them.
+                    // The address that `run` serves them on.
                     self.webhook_address.get_or_insert(SocketAddr::from(([0, 0, 0, 0], 9443)));
                     let (client, _) = connect(kubeconfig).await?;
                     let findings = self.doctor(&client).await?;
@@ -229,14 +230,14 @@ impl Operator {
         })
     }
 
-    /// Shares the objects if the command line says so. How, the code may have said.
+    /// Enables sharding if the command line requests it. Its settings may come from the code.
     fn share(&mut self, yes: bool) {
         if yes && self.sharding.is_none() {
             self.sharding = Some(Sharding::new());
         }
     }
 
-    /// Elects a leader as the command line says. Where it says nothing, the code counts.
+    /// Configures leader election from the command line; where it is silent, the code decides.
     fn elect(&mut self, yes: Option<bool>, lease: Option<String>, namespace: Option<String>) {
         match yes {
             Some(false) => self.election = None,
@@ -300,9 +301,9 @@ impl Operator {
         if run.install_crds {
             self.install_crds(&client).await?;
         }
-        // What the doctor can't find out shows later anyway.
+        // What the doctor can't check shows up later anyway.
         for finding in doctor::examine(&self.running(), &client).await.unwrap_or_default() {
-            tracing::warn!(mend = finding.mend, "{}", finding.problem);
+            tracing::warn!(fix = finding.fix, "{}", finding.problem);
         }
         let stop = stop_signal()?;
         let Some(recording) = run.record_requests else { return self.run_until(client, stop).await };
@@ -312,7 +313,7 @@ impl Operator {
         result
     }
 
-    /// Where spans go beside the logs, and what sends the last of them.
+    /// Returns the layer that exports spans, and a future that flushes the last of them.
     #[cfg(feature = "otlp")]
     fn spans(&self, run: &Run) -> Result<(Option<logs::More>, BoxFuture<'static, ()>)> {
         let Some(endpoint) = &run.otlp_endpoint else { return Ok((None, Box::pin(std::future::ready(())))) };
@@ -327,7 +328,7 @@ impl Operator {
         Ok((None, Box::pin(std::future::ready(()))))
     }
 
-    /// Says which permissions a recorded run lacked, and which it did not need.
+    /// Prints which permissions a recorded run lacked, and which it did not need.
     fn judge(&self, recording: &Path) -> Result<()> {
         let text = std::fs::read_to_string(recording)
             .map_err(|error| Error::Config(format!("{}: {error}", recording.display())))?;
@@ -347,7 +348,7 @@ fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A client, and the host and port that it goes to.
+/// Returns a client, and the host and port of its API server.
 async fn connect(kubeconfig: Option<PathBuf>) -> Result<(Client, String)> {
     let config = match kubeconfig {
         Some(path) => {
@@ -362,13 +363,13 @@ async fn connect(kubeconfig: Option<PathBuf>) -> Result<(Client, String)> {
     Ok((Client::try_from(config)?, host))
 }
 
-/// Reads `:8080`, `127.0.0.1:8080` or `0`.
+/// Parses `:8080`, `127.0.0.1:8080` or `0`.
 fn address(text: &str) -> Result<Option<SocketAddr>> {
     if text == "0" || text.is_empty() {
         return Ok(None);
     }
     let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    full.parse().map(Some).map_err(|_| Error::Config(format!("{text} is not an address")))
+    full.parse().map(Some).map_err(|_| Error::Config(format!("invalid address {text}")))
 }
 
 fn stop_signal() -> Result<impl Future<Output = ()> + Send> {

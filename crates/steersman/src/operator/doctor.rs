@@ -1,4 +1,4 @@
-//! The start-up doctor: what is stale or missing in the cluster, one line each.
+//! The start-up doctor: reports what is stale or missing in the cluster, one line each.
 
 use std::fmt;
 
@@ -16,24 +16,24 @@ use serde_json::{Value, json};
 
 use crate::{error::Result, kind::Kind, manifests::Declarations};
 
-/// Something that is wrong with the cluster, and how to mend it.
+/// A problem in the cluster, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// What is wrong.
     pub problem: String,
-    /// What helps.
-    pub mend: String,
+    /// How to fix it.
+    pub fix: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (mend: {})", self.problem, self.mend)
+        write!(f, "{} (fix: {})", self.problem, self.fix)
     }
 }
 
 pub(super) async fn install(declarations: &Declarations<'_>, client: &Client) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    // Plain `kubectl apply` refuses large definitions, since it copies them into an annotation.
+    // Plain `kubectl apply` refuses large CRDs, since it copies them into an annotation.
     let params = PatchParams::apply(declarations.name).force();
     for crd in declarations.converting_crds(client.default_namespace())? {
         let name = crd["metadata"]["name"].as_str().unwrap_or_default();
@@ -42,19 +42,19 @@ pub(super) async fn install(declarations: &Declarations<'_>, client: &Client) ->
     Ok(())
 }
 
-/// Tells a cluster whom to trust when it asks an operator's webhooks.
+/// Publishes the CA bundle of an operator's webhooks to the cluster.
 ///
-/// The configurations come with the manifests, and go with them: one that the operator made would stay behind it, and refuse
-/// every write of its kinds. So the operator fills in the authorities where there is a configuration, and makes none.
+/// The configurations are installed and removed with the manifests: one that the operator created would outlive it, and
+/// reject every write of its kinds. So the operator fills in the CA bundle of existing configurations, and creates none.
 pub(super) struct Announcement {
     pub(super) operator: String,
     pub(super) client: Client,
-    /// Whether the configurations are applied as a whole, since no manifest says where the webhooks are.
+    /// Whether to apply whole configurations, since the manifests do not contain the webhooks' URL.
     pub(super) whole: bool,
 }
 
 impl Announcement {
-    /// Fills in the authorities that sign the webhooks' certificate. Sends nothing where they are there already.
+    /// Fills in the CA bundle of the webhooks' certificate. Sends nothing where it is up to date.
     pub(super) async fn make(&self, configurations: Vec<(Kind, Value)>, authority: &[u8]) -> Result<()> {
         let bundle = base64::engine::general_purpose::STANDARD.encode(authority);
         for (kind, mut object) in configurations {
@@ -70,7 +70,7 @@ impl Announcement {
             }
             let Some(live) = api.get_opt(&name).await? else {
                 tracing::warn!(
-                    %kind, name, mend = "apply the output of the command manifests",
+                    %kind, name, fix = "apply the output of the command manifests",
                     "the webhooks are not called: their configuration is not in the cluster"
                 );
                 continue;
@@ -90,7 +90,7 @@ impl Announcement {
     }
 }
 
-/// The parts of a configuration or a definition that say how a webhook is reached.
+/// Returns the client configs of a webhook configuration or a CRD.
 fn client_configs(object: &mut Value) -> Vec<&mut Value> {
     if object.get("webhooks").is_some() {
         let webhooks = object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten();
@@ -99,16 +99,16 @@ fn client_configs(object: &mut Value) -> Vec<&mut Value> {
     object.pointer_mut("/spec/conversion/webhook/clientConfig").into_iter().collect()
 }
 
-/// A patch that brings the authorities.
+/// A patch that sets the CA bundle.
 enum Authorities {
     Admission(Value),
     Conversion(Value),
 }
 
-/// What a live configuration lacks. `None`: nothing, or nothing that could be filled in.
+/// Returns what a live configuration lacks. `None`: nothing, or nothing that can be filled in.
 fn authorities(wanted: &Value, live: &Value) -> Option<Authorities> {
     if let Some(conversion) = wanted.pointer("/spec/conversion") {
-        // As a whole: a definition that was installed without it would not be asked for.
+        // As a whole: a CRD that was installed without it would not call the webhook.
         let patch = json!({"spec": {"conversion": conversion}});
         return (!includes(&live["spec"]["conversion"], conversion))
             .then_some(Authorities::Conversion(patch));
@@ -124,7 +124,7 @@ fn authorities(wanted: &Value, live: &Value) -> Option<Authorities> {
     (!lacking.is_empty()).then(|| Authorities::Admission(json!({"webhooks": lacking})))
 }
 
-/// Whether a value has everything of another one; the API server adds defaults.
+/// Whether a value includes everything of another one; the API server adds defaults.
 fn includes(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
@@ -139,9 +139,9 @@ pub(super) async fn examine(declarations: &Declarations<'_>, client: &Client) ->
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in declarations.crds() {
         let name = crd.name_any();
-        let mend = "start with --install-crds, or apply the output of the command crds".to_owned();
+        let fix = "start with --install-crds, or apply the output of the command crds".to_owned();
         match api.get_opt(&name).await {
-            Ok(None) => findings.push(Finding { problem: format!("CRD {name} is not in the cluster"), mend }),
+            Ok(None) => findings.push(Finding { problem: format!("CRD {name} is not in the cluster"), fix }),
             Ok(Some(live)) => {
                 let missing = missing_fields(&crd, &live);
                 if !missing.is_empty() {
@@ -149,17 +149,17 @@ pub(super) async fn examine(declarations: &Declarations<'_>, client: &Client) ->
                         "CRD {name} in the cluster is older than this binary: {} would be dropped silently",
                         missing.join(", ")
                     );
-                    findings.push(Finding { problem, mend: mend.clone() });
+                    findings.push(Finding { problem, fix: fix.clone() });
                 }
                 let converting = |crd: &CustomResourceDefinition| {
                     crd.spec.conversion.as_ref().is_some_and(|conversion| conversion.strategy == "Webhook")
                 };
                 if declarations.serves_webhooks && declarations.converts(&crd) && !converting(&live) {
                     let problem = format!("CRD {name} does not say that the operator converts its versions");
-                    findings.push(Finding { problem, mend });
+                    findings.push(Finding { problem, fix });
                 }
             }
-            // Reading definitions is a courtesy that the operator can do without.
+            // Reading CRDs is optional: the operator works without this permission.
             Err(kube::Error::Api(status)) if status.is_forbidden() => {}
             Err(error) => return Err(error.into()),
         }
@@ -171,7 +171,7 @@ pub(super) async fn examine(declarations: &Declarations<'_>, client: &Client) ->
     Ok(findings)
 }
 
-/// Configurations of admission webhooks that are not in the cluster: nothing asks the operator then.
+/// Reports missing admission webhook configurations: without them the webhooks are not called.
 async fn missing_configurations(declarations: &Declarations<'_>, client: &Client) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for (kind, object) in declarations.admission_configurations(client.default_namespace()) {
@@ -181,7 +181,7 @@ async fn missing_configurations(declarations: &Declarations<'_>, client: &Client
             Ok(Some(_)) => {}
             Ok(None) => findings.push(Finding {
                 problem: format!("{} {name} is not in the cluster", kind.name()),
-                mend: "apply the output of the command manifests".to_owned(),
+                fix: "apply the output of the command manifests".to_owned(),
             }),
             Err(kube::Error::Api(status)) if status.is_forbidden() => {}
             Err(error) => return Err(error.into()),
@@ -190,7 +190,7 @@ async fn missing_configurations(declarations: &Declarations<'_>, client: &Client
     Ok(findings)
 }
 
-/// The fields that the binary knows and the cluster does not, by version.
+/// Returns the schema fields that the binary has and the cluster lacks, by version.
 fn missing_fields(ours: &CustomResourceDefinition, live: &CustomResourceDefinition) -> Vec<String> {
     let mut missing = Vec::new();
     for version in &ours.spec.versions {
@@ -242,7 +242,7 @@ fn compare(
     }
 }
 
-/// The permissions that the operator needs and lacks.
+/// Reports the permissions that the operator needs and lacks.
 async fn permissions(declarations: &Declarations<'_>, client: &Client) -> Result<Vec<Finding>> {
     let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
     let namespaces = match declarations.namespaces {
@@ -298,7 +298,7 @@ async fn permissions(declarations: &Declarations<'_>, client: &Client) -> Result
                             "not allowed: {} {resource}{dot}{group}{which}{place}",
                             denied.join(", ")
                         ),
-                        mend: "apply the output of the command rbac".to_owned(),
+                        fix: "apply the output of the command rbac".to_owned(),
                     });
                 }
             }
@@ -349,7 +349,7 @@ mod tests {
         let nested =
             |properties: Value| definition(json!({"m": list(list(object(properties)))}), false, &["v1"]);
         assert_eq!(missing_fields(&nested(json!({"x": text})), &nested(json!({}))), ["m[][].x"]);
-        // What it keeps unknown fields of drops none.
+        // A schema that preserves unknown fields drops none.
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let mut live = ours.clone();
         live["b"] = open;
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_finding_says_what_helps() {
-        let finding = Finding { problem: "it broke".into(), mend: "glue".into() };
-        assert_eq!(finding.to_string(), "it broke (mend: glue)");
+        let finding = Finding { problem: "it broke".into(), fix: "glue".into() };
+        assert_eq!(finding.to_string(), "it broke (fix: glue)");
     }
 }

@@ -1,16 +1,16 @@
-//! By what right a replica works: always, as the leader, or on its share of the objects.
+//! When a replica may work: always, as the leader, or on its share of the objects.
 
 use std::sync::Arc;
 
 use crate::{controller::Engine, error::Error, leader::Candidate, metrics::Metrics, shard::SlotManager};
 
-/// By what right a replica works.
+/// When a replica may work.
 pub(super) enum Leadership {
-    /// It is the only one.
+    /// Always: it is the only replica.
     Always,
-    /// While it leads.
+    /// While it is the leader.
     Leader(Box<Candidate>),
-    /// On its own share, which changes.
+    /// On its own share of the objects, which changes.
     Share(Box<SlotManager>),
 }
 
@@ -19,7 +19,11 @@ impl Leadership {
     pub(super) async fn acquire(&mut self, metrics: &Metrics) {
         if let Self::Leader(candidate) = self {
             let lease = candidate.lease().to_owned();
-            tracing::info!(lease, identity = candidate.identity, "standing by, caches are warm");
+            tracing::info!(
+                lease,
+                identity = candidate.identity,
+                "waiting for the leader lease, caches are synced"
+            );
             metrics.leads(&lease, false);
             candidate.acquire().await;
             metrics.leads(&lease, true);
@@ -27,7 +31,7 @@ impl Leadership {
         }
     }
 
-    /// Keeps the right, and ends when it is lost.
+    /// Keeps the leadership; returns when it is lost.
     pub(super) async fn renew(&mut self, engines: &[Arc<Engine>]) -> Error {
         match self {
             Self::Always => std::future::pending().await,
@@ -43,7 +47,7 @@ impl Leadership {
         }
     }
 
-    /// Gives the right back, so that another one takes over at once. No work may be under way.
+    /// Releases the leadership, so that another replica takes over at once. No work may be in progress.
     pub(super) async fn release(&mut self, metrics: &Metrics) {
         match self {
             Self::Always => {}

@@ -1,4 +1,4 @@
-//! The metrics server, plain or secure. Secure is TLS, then a TokenReview and a SubjectAccessReview, as controller-runtime has it.
+//! The metrics server, plain or secure. Secure is TLS, then TokenReview and SubjectAccessReview, as in controller-runtime.
 
 use std::{collections::HashMap, hash::Hash, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -22,31 +22,31 @@ use crate::{
 /// Port on which metrics are secure by default, as in kubebuilder's projects.
 pub(super) const SECURE_METRICS_PORT: u16 = 8443;
 
-/// How long answers of the API server hold, as in controller-runtime.
+/// How long responses of the API server are cached, as in controller-runtime.
 const TOKEN_TTL: Duration = Duration::from_secs(60);
 const ALLOWED_TTL: Duration = Duration::from_secs(5 * 60);
 const DENIED_TTL: Duration = Duration::from_secs(30);
-/// How many answers are kept of each sort.
+/// Maximum number of cached responses of each kind.
 const CACHED: usize = 1024;
 
 /// TLS and access control of the metrics server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MetricsSecurity {
-    /// Whether TLS is spoken. Default: no.
+    /// Whether to serve over TLS. Default: no.
     pub(super) secure: bool,
-    /// Whether secure metrics are for everyone. Default: no, for those who may `get` the path.
+    /// Whether secure metrics are open to everyone. Default: no, only to those who may `get` the path.
     pub(super) open: bool,
-    /// The folder with the certificate. Default: a self-signed one.
+    /// Directory with the certificate. Default: a self-signed one.
     pub(super) certificates: Option<PathBuf>,
 }
 
 impl MetricsSecurity {
-    /// Whether the API server is asked who may read the metrics.
+    /// Whether readers of the metrics are authorized by the API server.
     pub(super) fn reviews_access(&self) -> bool {
         self.secure && !self.open
     }
 
-    /// Opens the metrics' port and serves there as long as `servers` lives.
+    /// Listens on the metrics' port, and serves as long as `servers` lives.
     pub(super) async fn serve(
         self,
         address: SocketAddr,
@@ -60,7 +60,7 @@ impl MetricsSecurity {
         if self.secure {
             let source = self.certificates.map_or(Source::SelfSigned, Source::Files);
             let environment = Arc::new(SystemEnvironment);
-            // Those who scrape are told by other means whom to trust.
+            // Scrapers learn by other means which CA to trust.
             let announce = Box::new(|_| Box::pin(std::future::ready(Ok(()))) as _);
             let certificates =
                 Certificates::load(source, client.clone(), environment, metrics.clone(), announce).await?;
@@ -94,15 +94,15 @@ fn answer(metrics: &Metrics, path: &str) -> server::Answer {
     }
 }
 
-/// Why a request is refused.
+/// Status and message of a refused request.
 type Refusal = (StatusCode, String);
 
-/// Who may read the metrics, as the API server says.
+/// Authorization of metrics readers by the API server.
 struct MetricsAccess {
     client: Client,
     /// By the SHA-256 of the token, so that no token stays in memory.
     users: Mutex<TtlCache<[u8; 32], Option<UserInfo>>>,
-    /// By the question in JSON.
+    /// By the review's spec in JSON.
     decisions: Mutex<TtlCache<String, bool>>,
 }
 
@@ -115,7 +115,7 @@ impl MetricsAccess {
         let unauthenticated = || (StatusCode::UNAUTHORIZED, "Unauthorized\n".to_owned());
         let token = bearer_token(headers).ok_or_else(unauthenticated)?;
         let failed = |what: &str, error: &kube::Error| {
-            tracing::warn!(%error, "{what} of a request for metrics failed");
+            tracing::warn!(%error, "{what} of a metrics request failed");
             (StatusCode::INTERNAL_SERVER_ERROR, format!("{what} failed\n"))
         };
         let user = self.user(token).await.map_err(|error| failed("Authentication", &error))?;
@@ -130,7 +130,7 @@ impl MetricsAccess {
         }
     }
 
-    /// The user of a token; none if it is not valid.
+    /// Returns the user of a token; `None` if the token is invalid.
     async fn user(&self, token: &str) -> Result<Option<UserInfo>, kube::Error> {
         let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         if let Some(user) = self.users.lock().await.get(&key) {
@@ -183,7 +183,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Values that hold for some time, in a bounded number.
+/// A bounded cache of values that expire.
 struct TtlCache<K, V>(HashMap<K, (V, Instant)>);
 
 impl<K, V> Default for TtlCache<K, V> {

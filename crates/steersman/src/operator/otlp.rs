@@ -1,7 +1,7 @@
-//! Spans by OTLP: what a reconcile did and how long it took, for OpenTelemetry's collector.
+//! Export of spans by OTLP: what a reconcile did and how long it took.
 //!
 //! OTLP's JSON over HTTP, written by hand: the OpenTelemetry crates bring protobuf, a second HTTP client and threads of
-//! their own for what is one kind of span. The collector is reached by plain HTTP, as a sidecar or a service of the cluster.
+//! their own for a single kind of span. The collector is reached over plain HTTP, as a sidecar or a Service of the cluster.
 
 use std::{
     sync::Arc,
@@ -24,17 +24,17 @@ use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
 use crate::error::{Error, Result};
 
-/// How many spans may wait to be sent. More are dropped: they are a courtesy.
+/// Maximum number of spans waiting to be sent. More are dropped: spans are best-effort.
 const WAITING: usize = 4096;
-/// How many are sent at once at most, and how long the first of them waits.
+/// Maximum size of a batch, and how long its first span waits at most.
 const BATCH: usize = 512;
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the collector may take.
+/// Timeout of a request to the collector.
 const ANSWER: Duration = Duration::from_secs(10);
-/// How many events of a span are kept, as OpenTelemetry's own limit has it. More are counted.
+/// Maximum number of events per span, OpenTelemetry's own limit. Further ones are only counted.
 const EVENTS: usize = 128;
 
-/// Where spans go.
+/// Address of the collector.
 #[derive(Debug, Clone)]
 pub(super) struct Collector {
     host: String,
@@ -43,13 +43,10 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Reads an endpoint as `OTEL_EXPORTER_OTLP_ENDPOINT` has it: `http://collector:4318`.
+    /// Parses an endpoint in the form of `OTEL_EXPORTER_OTLP_ENDPOINT`: `http://collector:4318`.
     pub(super) fn read(endpoint: &str) -> Result<Self> {
-        let wrong = || {
-            Error::Config(format!(
-                "{endpoint} is not the address of a collector, such as http://collector:4318"
-            ))
-        };
+        let wrong =
+            || Error::Config(format!("{endpoint} is not a collector address, such as http://collector:4318"));
         let uri: Uri = endpoint.parse().map_err(|_| wrong())?;
         if uri.scheme_str() != Some("http") {
             return Err(wrong());
@@ -59,7 +56,8 @@ impl Collector {
         Ok(Self { host, port: uri.port_u16().unwrap_or(4318), path })
     }
 
-    /// A layer that takes spans, and the work that sends them. It ends with the layer, or when it is told to.
+    /// Returns a layer that collects spans, and the task that sends them. The task ends with the layer, or when
+    /// flushed.
     pub(super) fn layer(self, service: &str) -> (Spans, impl Future<Output = ()> + Send + use<>) {
         let (sender, receiver) = mpsc::channel(WAITING);
         (Spans { sender }, send(self, Arc::from(service), receiver))
@@ -81,7 +79,7 @@ impl Collector {
             if status.is_success() {
                 Ok(())
             } else {
-                Err(Error::other(format!("the collector says {status}")))
+                Err(Error::other(format!("the collector answered {status}")))
             }
         };
         let (result, _) = futures::future::join(exchange, connection).await;
@@ -89,7 +87,7 @@ impl Collector {
     }
 }
 
-/// Sends spans until `None` comes, which lets what waits be sent before the process ends.
+/// Sends spans until it receives `None`, which flushes the waiting ones before the process ends.
 async fn send(collector: Collector, service: Arc<str>, mut spans: mpsc::Receiver<Option<Value>>) {
     let mut batch = Vec::new();
     let mut ended = false;
@@ -103,7 +101,7 @@ async fn send(collector: Collector, service: Arc<str>, mut spans: mpsc::Receiver
                 }
             }
         };
-        // Either it is full, or the first one has waited long enough.
+        // Either the batch is full, or its first span has waited long enough.
         let _ = tokio::time::timeout(PATIENCE, fill).await;
         let body = json!({"resourceSpans": [{
             "resource": {"attributes": [attribute("service.name", &Value::from(&*service))]},
@@ -117,14 +115,13 @@ async fn send(collector: Collector, service: Arc<str>, mut spans: mpsc::Receiver
     }
 }
 
-/// Takes spans.
+/// Layer that collects spans.
 pub(super) struct Spans {
     sender: mpsc::Sender<Option<Value>>,
 }
 
 impl Spans {
-    /// Ends the work that sends, which runs in this task, when all that waits is sent. A collector that is slow or away
-    /// does not block for long.
+    /// Flushes the waiting spans and ends the sending task. A collector that is slow or down does not block for long.
     pub(super) fn flush(&self, work: JoinHandle<()>) -> impl Future<Output = ()> + Send + use<> {
         let sender = self.sender.clone();
         async move {
@@ -137,7 +134,7 @@ impl Spans {
     }
 }
 
-/// What is known of a span while it is open.
+/// Data of an open span.
 struct Open {
     trace: u128,
     id: u64,
@@ -221,12 +218,12 @@ where
         if let Some(parent) = open.parent {
             value["parentSpanId"] = format!("{parent:016x}").into();
         }
-        // Full: the collector is slow or away.
+        // The channel is full: the collector is slow or down.
         let _ = self.sender.try_send(Some(value));
     }
 }
 
-/// Numbers of 64 bits are strings in OTLP's JSON.
+/// 64-bit integers are strings in OTLP's JSON.
 fn nanos(time: SystemTime) -> String {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string()
 }
@@ -246,7 +243,7 @@ fn attribute(name: &str, value: &Value) -> Value {
     json!({"key": name, "value": value})
 }
 
-/// The fields of a span or an event.
+/// Fields of a span or an event.
 #[derive(Default)]
 struct Fields(Map<String, Value>);
 

@@ -1,4 +1,4 @@
-//! The answers of the probes' server, with what people who look into a running operator ask for.
+//! Responses of the probe server: health, readiness and debug endpoints.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use tokio::sync::watch;
 
 use crate::{context::Shared, controller::Engine, http as server};
 
-/// The probes' server.
+/// The probe server.
 pub(super) struct Probes {
     pub(super) ready: watch::Receiver<bool>,
-    /// There when people may look into the operator.
+    /// Set if the debug endpoints are enabled.
     pub(super) debug: Option<(Vec<Arc<Engine>>, Arc<Shared>)>,
 }
 
@@ -20,7 +20,7 @@ impl Probes {
         match (path, &self.debug) {
             ("/healthz" | "/livez", _) => plain(StatusCode::OK, "ok"),
             ("/readyz", _) if *self.ready.borrow() => plain(StatusCode::OK, "ok"),
-            ("/readyz", _) => plain(StatusCode::SERVICE_UNAVAILABLE, "the caches are not filled yet"),
+            ("/readyz", _) => plain(StatusCode::SERVICE_UNAVAILABLE, "the caches are not synced yet"),
             ("/debug/queue", Some((engines, _))) => {
                 let queues: serde_json::Map<_, _> =
                     engines.iter().map(|engine| (engine.name.to_string(), engine.queue.describe())).collect();

@@ -1,4 +1,4 @@
-//! The way of a running operator: from the first port to the last write.
+//! Runs an operator, from opening the first port to its last write.
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
@@ -21,19 +21,19 @@ use crate::{
     write_guard::{self, Fence, Permit},
 };
 
-/// The first minor version of Kubernetes whose API servers stream lists without being told to.
+/// The first minor version of Kubernetes with streaming lists enabled by default.
 const STREAMING: u32 = 34;
 
 impl Operator {
-    /// Runs until `stop` completes. Reconciles under way then have [the grace period](Operator::grace) to end.
+    /// Runs until `stop` completes. Reconciles in progress then have [the grace period](Operator::grace) to end.
     ///
     /// # Errors
-    /// Fails if a port can't be opened, if the caches can't be filled, or if the leadership is lost.
+    /// Fails if a port can't be opened, if a cache does not sync, or if the leadership is lost.
     pub async fn run_until(self, client: Client, stop: impl Future<Output = ()> + Send) -> Result<()> {
         self.run_boxed(client, Box::pin(stop)).await
     }
 
-    /// Boxed, so that an operator is compiled once, however many ways there are to stop it.
+    /// Boxed, so that an operator is compiled once, whatever the type of `stop`.
     fn run_boxed<'a>(self, client: Client, stop: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.run_controllers(client, stop))
     }
@@ -57,7 +57,7 @@ impl Operator {
         let mut leadership = Leadership::Always;
         if let Some(sharding) = self.sharding {
             let (share, manager) = Shards::new(sharding, &name, &counted, &environment, &metrics);
-            tracing::info!(identity = share.identity, "sharing the objects with other replicas");
+            tracing::info!(identity = share.identity, "sharding the objects across replicas");
             shards = Some(share);
             leadership = Leadership::Share(Box::new(manager));
         } else if let Some(election) = self.election {
@@ -88,7 +88,7 @@ impl Operator {
         let ready = watch::Sender::new(false);
         servers.spawn(writer);
         if let Some(address) = self.metrics {
-            // Reviews change nothing in the cluster, so replicas that do not lead may ask for them too.
+            // Reviews change nothing in the cluster, so replicas that do not lead may request them too.
             self.metrics_security.serve(address, &counted, &metrics, &mut servers).await?;
         }
         if let Some(address) = self.probes {
@@ -129,28 +129,28 @@ impl Operator {
             engine.queue.close();
         }
         if let Some(error) = lost {
-            // Another one may start any moment: whatever is under way ends here.
+            // Another replica may start at any moment: work in progress is aborted here.
             workers.shutdown().await;
             return Err(error);
         }
         tracing::info!("stopping");
         leadership.begin_shutdown();
         let finish = async { while workers.join_next().await.is_some() {} };
-        // The right is kept until the last write is done.
+        // The leadership is kept until the last write is done.
         tokio::select! {
             ended = tokio::time::timeout(self.grace, finish) => if ended.is_err() {
-                tracing::warn!(grace = ?self.grace, "reconciles under way were cut off");
+                tracing::warn!(grace = ?self.grace, "running reconciles were cancelled");
             },
-            error = leadership.renew(&engines) => tracing::warn!(%error, "while stopping"),
+            error = leadership.renew(&engines) => tracing::warn!(%error, "leadership lost while stopping"),
         }
         workers.shutdown().await;
         leadership.release(&metrics).await;
-        // The ports are free when this returns: the next operator of the process may open them at once.
+        // The ports are free when this returns: the next operator of the process can open them at once.
         servers.shutdown().await;
         Ok(())
     }
 
-    /// Opens the webhooks' port, and tells the cluster about it if the certificate is the operator's own.
+    /// Listens on the webhooks' port, and publishes the CA bundle if the certificate is the operator's own.
     async fn serve_webhooks(
         &self,
         address: SocketAddr,
@@ -167,7 +167,7 @@ impl Operator {
         let announcement = Arc::new(Announcement {
             operator: self.name.clone(),
             client: client.clone(),
-            // Where the API server finds a laptop, no manifest says.
+            // No manifest contains the URL of an operator outside the cluster.
             whole: self.webhook_url.is_some(),
         });
         let configurations = self.declarations().webhook_configurations(&namespace);
@@ -176,7 +176,7 @@ impl Operator {
             Box::pin(async move { announcement.make(configurations, &authority).await })
                 as BoxFuture<'static, _>
         });
-        // The other ends of connections go by the machine's clock, whatever the operator goes by.
+        // The peers of connections use the machine's clock, whatever the operator uses.
         let environment = Arc::new(SystemEnvironment);
         let certificates =
             Certificates::load(source, client.clone(), environment, metrics.clone(), announce).await?;
@@ -191,7 +191,7 @@ impl Operator {
     }
 }
 
-/// Whether the API server is new enough to stream lists.
+/// Whether the API server is recent enough to stream lists.
 async fn streams_lists(client: &Client) -> bool {
     let Ok(version) = client.apiserver_version().await else { return false };
     let digits: String = version.minor.chars().take_while(char::is_ascii_digit).collect();

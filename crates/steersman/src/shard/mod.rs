@@ -1,12 +1,14 @@
 //! Sharding: the replicas of an operator share its objects.
 //!
-//! Objects fall into slots by their names. Each slot is a Lease, whose holder works on its objects, by the rules of
-//! [`crate::leader`]: its writes stop before the lease can pass to another. Which replica should hold which slot
-//! follows from the replicas that are alive, each with a Lease of its own. Replicas may see each other's coming and
-//! going at different moments, and then want the same slot: the slot's lease decides, so no object is ever with two.
+//! Objects are assigned to slots by their names. Each slot is a Lease; its holder works on the slot's objects, by the
+//! rules of [`crate::leader`]: its writes stop before the lease can pass to another replica. Which replica should
+//! hold which slot follows from the live replicas, each with a Lease of its own. Replicas may observe each other's
+//! start and end at different moments, and then want the same slot: the slot's lease decides, so no object is ever
+//! with two.
 //!
-//! Replicas that disagree on the number of slots put one object under two leases. So a replica that holds nothing takes
-//! nothing while one with another number is there: the new ones of a rolling update wait until the last old one has left.
+//! Replicas with different numbers of slots would put one object under two leases. So a replica that holds no slot
+//! acquires none while a replica with another number is alive: the new ones of a rolling update wait until the last old
+//! one is gone.
 
 mod ring;
 
@@ -36,15 +38,15 @@ use crate::{
     write_guard::{self, Fence, Permit},
 };
 
-/// Marks the leases of a sharded operator, with its name as the value.
+/// Label of the leases of a sharded operator, with its name as the value.
 const LABEL: &str = "steersman.dev/sharding";
-/// Says what a lease is for: `member` or `slot`.
+/// Label with the role of a lease: `member` or `slot`.
 const ROLE: &str = "steersman.dev/sharding-role";
-/// Says how many slots there are for a member.
+/// Label with a member's number of slots.
 const SLOTS: &str = "steersman.dev/sharding-slots";
 
-/// How replicas share the objects of an operator. All of them work at the same time, each on its own share; their caches
-/// hold all objects. It takes the place of leader election.
+/// How replicas share the objects of an operator: all work at once, each on its own share. The caches of each replica
+/// hold all objects. It replaces leader election.
 ///
 /// ```
 /// use steersman::{Operator, Sharding};
@@ -67,55 +69,55 @@ impl Default for Sharding {
 }
 
 impl Sharding {
-    /// Sixteen slots, and leader election's times: 15 s, 10 s and 2 s.
+    /// Creates the default settings: sixteen slots, and leader election's times of 15 s, 10 s and 2 s.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Into how many slots objects fall: at least as many as there are ever replicas, and the same in all of them. Each
-    /// is a Lease that is renewed all the time. Replicas with another number wait until the others are gone. Default: 16.
+    /// Number of slots: at least the largest number of replicas ever, and the same in all of them. Each slot is a Lease
+    /// that is renewed all the time. Replicas with another number wait until the others are gone. Default: 16.
     pub fn slots(mut self, slots: u16) -> Self {
         self.slots = usize::from(slots.max(1));
         self
     }
 
-    /// The leases' namespace. Default: the operator's own.
+    /// Namespace of the leases. Default: the operator's own.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// What this replica calls itself. Default: its host's name and a random number.
+    /// Identity of this replica. Default: its pod's or host's name, and a random number.
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
-    /// How long others wait for a replica that does not renew, how long it works without a renewal (always less than the
-    /// first), and how often it renews.
+    /// Lease duration, renew deadline and retry period. Other replicas wait for the duration before they replace one
+    /// that does not renew; a replica stops working after the deadline, which is always shorter.
     pub fn times(mut self, duration: Duration, deadline: Duration, retry: Duration) -> Self {
         self.times = Times::new(duration, deadline, retry);
         self
     }
 }
 
-/// This replica's share.
+/// Share of this replica.
 pub(crate) struct Shards {
     pub(crate) identity: String,
     slots: Vec<Arc<Slot>>,
 }
 
-/// The objects whose names fall into one place.
+/// A slot: the objects whose names are assigned to it.
 struct Slot {
     fence: Fence,
-    /// Its writes pass while the slot is held.
+    /// Client whose writes pass while the slot is held.
     client: Client,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Whether work may begin while it is held: it is not about to be given away.
+    /// Whether new work may begin while the slot is held: it is not about to be released.
     open: bool,
     running: usize,
     /// Whether an object was skipped: all are enqueued once the slot is held.
@@ -127,26 +129,26 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the slot. Changes of its objects are missed from now on: all are enqueued should it come back.
+    /// Closes the slot. Changes of its objects are missed from now on: all are enqueued if it is acquired again.
     fn close(&self) {
         let mut state = self.state();
         state.open = false;
         state.missed = true;
     }
 
-    /// Whether work may begin.
+    /// Whether new work may begin.
     fn is_open(&self, state: &State) -> bool {
         state.open && self.fence.permit().is_good()
     }
 
-    /// Whether objects were turned away before work could begin. They are enqueued once.
+    /// Whether objects were skipped before work could begin, reset by this call. They are enqueued once.
     fn take_missed(&self) -> bool {
         let mut state = self.state();
         self.is_open(&state) && std::mem::take(&mut state.missed)
     }
 }
 
-/// Guard of a worker on one object: its slot is not released before it is dropped.
+/// Guard of a worker on one object: its slot is not released until this is dropped.
 #[must_use]
 pub(crate) struct SlotGuard(Arc<Slot>);
 
@@ -165,7 +167,7 @@ impl Drop for SlotGuard {
 }
 
 impl Shards {
-    /// Makes the share of a replica, which is empty at first, and what keeps it.
+    /// Returns the share of a replica, which is empty at first, and the manager that maintains it.
     pub(crate) fn new(
         sharding: Sharding,
         operator: &str,
@@ -227,8 +229,8 @@ impl Shards {
         self.slots.get(self.number(key))
     }
 
-    /// The right to work on an object. `None`: another replica holds it, or none; it is enqueued when this one acquires
-    /// it.
+    /// Acquires the right to work on an object. `None`: this replica does not hold its slot; the object is enqueued
+    /// when it does.
     pub(crate) fn acquire(&self, key: &Key) -> Option<SlotGuard> {
         let slot = self.slot(key)?;
         let mut state = slot.state();
@@ -240,18 +242,18 @@ impl Shards {
         Some(SlotGuard(Arc::clone(slot)))
     }
 
-    /// The client for writes on behalf of an object.
+    /// Returns the client for writes on behalf of an object.
     pub(crate) fn client(&self, key: &Key) -> Option<Client> {
         self.slot(key).map(|slot| slot.client.clone())
     }
 
-    /// How many slots are held.
+    /// Number of slots that are held.
     pub(crate) fn held(&self) -> usize {
         self.slots.iter().filter(|slot| slot.fence.permit().is_good()).count()
     }
 }
 
-/// A name that Kubernetes takes, whatever a replica calls itself.
+/// Returns a valid Lease name for any identity of a replica.
 fn member_name(operator: &str, identity: &str) -> String {
     let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.' { c } else { '-' };
     let identity: String = identity.to_ascii_lowercase().chars().map(plain).collect();
@@ -267,29 +269,29 @@ pub(crate) struct SlotManager {
     environment: Arc<dyn Environment>,
     shards: Arc<Shards>,
     candidates: Vec<Candidate>,
-    /// The members by the names of their leases.
+    /// The members, by the names of their leases.
     seen: BTreeMap<String, Member>,
-    /// Whether it takes nothing, since another replica has another number of slots.
+    /// Whether it acquires no slots because another replica has a different number of them.
     waiting: bool,
     /// Whether it acquires no more slots and releases idle ones.
     stopping: bool,
 }
 
-/// A replica as another one sees it.
+/// A replica as another one observes it.
 struct Member {
-    /// Its lease as last seen, and when it was first seen so.
+    /// Its lease as last observed, and when it was first observed in that state.
     spec: LeaseSpec,
     since: Instant,
-    /// How many slots there are for it. `None`: it does not say.
+    /// Its number of slots. `None`: it does not state one.
     slots: Option<usize>,
 }
 
 impl SlotManager {
-    /// Runs until it is dropped. What this replica holds when that happens, it holds until its leases expire.
+    /// Runs until dropped. Slots that this replica then holds stay held until their leases expire.
     pub(crate) async fn run(&mut self, engines: &[Arc<Engine>]) -> Error {
         loop {
             let start = Instant::now();
-            // A request without an answer must not hold up the renewals until it is too late for them.
+            // A request without a response must not delay the renewals until it is too late for them.
             match tokio::time::timeout(self.times.attempt_timeout(), self.sync(engines)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "the share could not be renewed"),
@@ -317,13 +319,13 @@ impl SlotManager {
         renewed.and(taken)
     }
 
-    /// Releases each slot as soon as no worker is on its objects, from now on.
+    /// Releases each slot, from now on, as soon as no worker is on its objects.
     pub(crate) fn begin_shutdown(&mut self) {
         self.stopping = true;
     }
 
-    /// Says that this replica is there. One that leaves stays until the end, since it may hold slots, but without a name
-    /// it gets none.
+    /// Announces this replica as a member. One that stops stays a member until the end, since it may hold slots, but
+    /// without an identity it is assigned none.
     async fn announce(&self) -> Result<()> {
         let spec = LeaseSpec {
             holder_identity: Some(self.shards.identity.clone()).filter(|_| !self.stopping),
@@ -337,8 +339,8 @@ impl SlotManager {
         Ok(())
     }
 
-    /// Looks who else is there, and how they keep what they have: a slot of one that is gone can be taken once it was seen
-    /// unrenewed for long enough, counted from its first observation.
+    /// Observes the other replicas, and the leases of their slots. A slot of a dead replica can be taken once its lease
+    /// was not renewed for long enough, counted from its first observation.
     async fn refresh_members(&mut self) -> Result<()> {
         let leases = self.api.list(&self.selector).await?.items;
         let now = Instant::now();
@@ -379,25 +381,25 @@ impl SlotManager {
         self.seen.values().filter(|member| member.since.elapsed() < self.times.duration)
     }
 
-    /// Who is there to share the slots with, as far as this replica knows.
+    /// Returns the live members that share the slots, as far as this replica knows.
     fn live_members(&self) -> Vec<String> {
         let same = |member: &&Member| member.slots.is_none_or(|slots| slots == self.candidates.len());
         self.fresh().filter(same).filter_map(|member| member.spec.holder_identity.clone()).collect()
     }
 
-    /// Whether others, which may work by another number of slots, have to go first. Each says its number before it looks for
+    /// Whether to wait for replicas that may use a different number of slots. Each announces its number before it looks for
     /// the others', so of two that start at once at least one waits; a replica that holds slots does not.
     fn must_wait(&self) -> bool {
         let own = self.candidates.len();
         let other = self.fresh().find_map(|member| member.slots.filter(|slots| *slots != own));
         let Some(other) = other.filter(|_| self.shards.held() == 0) else { return false };
         if !self.waiting {
-            tracing::warn!(own, other, "waiting until the replicas with another number of slots are gone");
+            tracing::warn!(own, other, "waiting for replicas with a different number of slots to exit");
         }
         true
     }
 
-    /// Brings each slot one step further: those that are held, or those that are not.
+    /// Advances each slot by one step: those that are held, or those that are not.
     async fn sync_slots(&mut self, members: &[String], held: bool, engines: &[Arc<Engine>]) -> Result<()> {
         let members: Vec<&str> = members.iter().map(String::as_str).collect();
         let wanted = ring::assign(&members, self.candidates.len());
@@ -422,23 +424,23 @@ impl SlotManager {
         outcomes.into_iter().collect()
     }
 
-    /// Gives everything back. No work is under way any more.
+    /// Releases everything. No work may be in progress.
     pub(crate) async fn release(&mut self) {
         for slot in &self.shards.slots {
             slot.close();
         }
-        // Also those whose permit is gone: they may have been on the way to others.
+        // Including those whose permit has ended: they may have been passing to other replicas.
         let held = self.candidates.iter_mut().filter(|candidate| candidate.may_hold());
         futures::future::join_all(held.map(Candidate::release)).await;
         if let Some(name) = &self.member.name {
             let params = DeleteParams::default();
-            // Without an answer the others find out by themselves.
+            // Without a response the others find out on their own.
             let _ = tokio::time::timeout(self.times.attempt_timeout(), self.api.delete(name, &params)).await;
         }
     }
 }
 
-/// Renews or takes a slot, or releases it once no worker is on its objects.
+/// Renews or acquires a slot, or releases it once no worker is on its objects.
 async fn sync_slot(candidate: &mut Candidate, slot: &Slot, mine: bool) -> Result<()> {
     if mine {
         if candidate.attempt().await? {

@@ -1,8 +1,8 @@
-//! The test door: an operator in the process, on the embedded cluster.
+//! Test environment: an operator in the process, on an embedded cluster.
 //!
-//! With [`KUBECONFIG`] in the environment, [`TestEnv::start`] takes the cluster that it names instead, so that one suite
-//! runs on both. Each environment then has a namespace of its own, and its operators watch no other. Suites whose
-//! tests install and remove definitions want `--test-threads 1` there.
+//! With [`KUBECONFIG`] set, [`TestEnv::start`] uses the cluster that it names instead, so that one suite runs on both.
+//! Each environment then has a namespace of its own, and its operators watch only that one. Suites whose tests install
+//! and remove CRDs need `--test-threads 1` there.
 
 mod backend;
 mod review;
@@ -39,10 +39,10 @@ use crate::{
     privilege::Requests,
 };
 
-/// The environment variable that names the kubeconfig of a cluster to run tests on, instead of the embedded one.
+/// Environment variable with the kubeconfig of a cluster to run tests on, instead of the embedded one.
 pub const KUBECONFIG: &str = "STEERSMAN_TEST_KUBECONFIG";
 
-/// A cluster and the operators that run on it. Everything ends when it is dropped.
+/// A cluster and the operators that run on it. Everything stops when it is dropped.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -68,16 +68,16 @@ pub struct TestEnv {
     backend: Backend,
     traffic: Traffic,
     running: Vec<Running>,
-    /// What the first operator that failed ended with.
+    /// The error of the first operator that failed.
     failure: watch::Sender<Option<String>>,
 }
 
-/// The scopes of kinds that are known at compile time: in namespaces, or not.
+/// Scope of a kind that is known at compile time: namespaced or cluster-scoped.
 pub trait TestScope: sealed::Sealed {
-    /// The objects of a kind in the client's namespace, or in the cluster.
+    /// Returns the API of a kind, in the client's namespace or cluster-scoped.
     fn api<K: Resource<DynamicType = (), Scope = Self>>(client: Client) -> Api<K>;
 
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     const NAMESPACED: bool;
 }
 
@@ -103,15 +103,14 @@ mod sealed {
     impl Sealed for super::ClusterResourceScope {}
 }
 
-/// An operator: dropping the sender stops it.
+/// A running operator: dropping the sender stops it.
 struct Running {
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<Result<()>>,
 }
 
 impl TestEnv {
-    /// Starts an embedded cluster with everything at its default, or makes a namespace in the cluster that [`KUBECONFIG`]
-    /// names.
+    /// Starts a default embedded cluster, or creates a namespace in the cluster that [`KUBECONFIG`] names.
     ///
     /// # Errors
     /// Fails if the cluster can't be started or reached.
@@ -122,7 +121,7 @@ impl TestEnv {
         }
     }
 
-    /// Uses an embedded cluster that is described otherwise.
+    /// Uses an embedded cluster with other settings.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -140,8 +139,8 @@ impl TestEnv {
         Self::new(Backend::Embedded(cluster))
     }
 
-    /// Uses a cluster outside of the process, in a namespace that is made for it and deleted in the end. The kubeconfig's
-    /// user must be an administrator.
+    /// Uses an external cluster, in a namespace that is created for it and deleted at the end. The kubeconfig's user must
+    /// be an administrator.
     ///
     /// # Errors
     /// Fails if the cluster can't be reached.
@@ -154,7 +153,7 @@ impl TestEnv {
         Self { backend, traffic: Traffic::default(), running: Vec::new(), failure: watch::Sender::new(None) }
     }
 
-    /// The cluster, if it is an embedded one.
+    /// Returns the embedded cluster; `None` if it is an external one.
     #[must_use]
     pub fn cluster(&self) -> Option<&Cluster> {
         match &self.backend {
@@ -163,13 +162,14 @@ impl TestEnv {
         }
     }
 
-    /// A client of the administrator, with the environment's namespace as its default: `default` in the embedded cluster.
+    /// Returns a client with administrator rights, for the environment's namespace by default. In the embedded cluster
+    /// that is `default`.
     #[must_use]
     pub fn client(&self) -> Client {
         self.backend.client()
     }
 
-    /// The objects of a kind in the environment's namespace, or in the cluster if the kind has none.
+    /// Returns the API of a kind, in the environment's namespace or cluster-scoped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -210,7 +210,7 @@ impl TestEnv {
             let gvk = GroupVersionKind::gvk(&crd.spec.group, &version.name, &crd.spec.names.kind);
             let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
             let objects: Api<DynamicObject> = Api::all_with(self.client(), &resource);
-            // A real server is a moment behind its own word.
+            // A real API server serves the kind only a moment after it says so.
             let start = Instant::now();
             while let Err(kube::Error::Api(status)) = objects.list(&ListParams::default().limit(1)).await
                 && status.code == 404
@@ -224,7 +224,7 @@ impl TestEnv {
         Ok(())
     }
 
-    /// Removes a CRD, if it is there, with all of its objects, and waits until it is gone.
+    /// Removes a CRD with all of its objects, if it exists, and waits until it is gone.
     ///
     /// # Errors
     /// Fails if the API server refuses.
@@ -238,12 +238,12 @@ impl TestEnv {
         Ok(())
     }
 
-    /// Runs an operator as it will run in a cluster: installs its definitions, its role and, if it serves webhooks
-    /// ([`Operator::webhook_address`]), their configurations, and runs it with the rights of that role alone, until
-    /// [`TestEnv::stop`] or the end. Webhooks can be asked when this returns.
+    /// Runs an operator as in a cluster: with its CRDs installed, and only the permissions of its role. If it serves
+    /// webhooks ([`Operator::webhook_address`]), their configurations are installed too, and the webhooks are ready
+    /// when this returns. It runs until [`TestEnv::stop`] or until the environment is dropped.
     ///
     /// # Errors
-    /// Fails if the API server refuses a definition, the role or a configuration.
+    /// Fails if the API server refuses a CRD, the role or a configuration.
     pub async fn deploy(&mut self, operator: Operator) -> Result<()> {
         let operator = self.confine(operator);
         self.install_operator(&operator).await?;
@@ -252,7 +252,7 @@ impl TestEnv {
         let namespace = client.default_namespace().to_owned();
         let serves = declarations.serves_webhooks;
         if let Backend::External(_) = self.backend {
-            // A real server is a moment behind its own roles.
+            // On a real API server a new role takes effect a moment later.
             let start = Instant::now();
             while !operator.doctor(&client).await?.is_empty()
                 && start.elapsed() < self.backend.wait_timeout() / 4
@@ -277,11 +277,11 @@ impl TestEnv {
         Ok(())
     }
 
-    /// Installs what an operator declares, without running it: its definitions, its role and, if it serves webhooks, their
-    /// configurations.
+    /// Installs what an operator declares, without running it. That is its CRDs, its role and, if it serves webhooks,
+    /// their configurations.
     ///
     /// # Errors
-    /// Fails if the API server refuses a definition, the role or a configuration.
+    /// Fails if the API server refuses a CRD, the role or a configuration.
     pub async fn install_operator(&self, operator: &Operator) -> Result<()> {
         let client = self.client();
         let namespace = client.default_namespace().to_owned();
@@ -312,15 +312,15 @@ impl TestEnv {
         Ok(())
     }
 
-    /// A client with the rights of an operator's role and no others.
+    /// Returns a client with the permissions of an operator's role only.
     ///
     /// # Errors
-    /// Fails if a client of a cluster outside of the process can't be made.
+    /// Fails if the client of an external cluster can't be created.
     pub fn client_for(&self, operator: &Operator) -> Result<Client> {
         self.backend.client_as(operator.name())
     }
 
-    /// Runs an operator with the administrator's rights until [`TestEnv::stop`] or the end. Its definitions must be
+    /// Runs an operator with administrator rights until [`TestEnv::stop`], or until this is dropped. Its CRDs must be
     /// installed already.
     pub fn run(&mut self, operator: Operator) {
         let operator = self.confine(operator);
@@ -328,8 +328,9 @@ impl TestEnv {
         self.spawn(operator, client);
     }
 
-    /// Ties an operator to this environment: to the embedded cluster's clock, unless it has one of its own, or to the
-    /// namespace outside, where other tests run their operators at the same time.
+    /// Binds an operator to this environment. On the embedded cluster it gets the cluster's clock, unless it has an
+    /// environment of its own; on an external one it watches only this namespace, since other tests run their
+    /// operators at the same time.
     pub fn confine(&self, operator: Operator) -> Operator {
         let operator = match self.backend.environment() {
             Some(environment) => operator.default_environment(environment),
@@ -361,7 +362,7 @@ impl TestEnv {
         self.running.push(Running { stop: Some(stop), task });
     }
 
-    /// Stops the operators as a signal would, and returns what they ended with.
+    /// Stops the operators as a signal would, and returns their result.
     ///
     /// # Errors
     /// Fails with the error of the first operator that failed.
@@ -374,8 +375,8 @@ impl TestEnv {
         Ok(())
     }
 
-    /// Creates an object in the environment's namespace, or in the cluster if the kind has none. What is created in a
-    /// cluster outside is deleted in the end.
+    /// Creates an object, in the environment's namespace or cluster-scoped. On an external cluster it is deleted at
+    /// the end.
     ///
     /// # Errors
     /// Fails if the API server refuses it.
@@ -393,7 +394,7 @@ impl TestEnv {
         Ok(created)
     }
 
-    /// Changes an object in the environment's namespace, or in the cluster, by a merge patch.
+    /// Patches an object by a merge patch, in the environment's namespace or cluster-scoped.
     ///
     /// # Errors
     /// Fails if the API server refuses it.
@@ -405,7 +406,7 @@ impl TestEnv {
         Ok(self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
-    /// Deletes an object in the environment's namespace, or in the cluster.
+    /// Deletes an object, in the environment's namespace or cluster-scoped.
     ///
     /// # Errors
     /// Fails if the API server refuses it.
@@ -418,8 +419,8 @@ impl TestEnv {
         Ok(())
     }
 
-    /// Waits until an object in the environment's namespace, or in the cluster, is as a function wants it. The function is asked for each state,
-    /// and with `None` while there is no such object; nothing sleeps unless the watch fails.
+    /// Waits until an object meets a condition, in the environment's namespace or cluster-scoped. The function is called
+    /// with each state, and with `None` while the object does not exist; nothing sleeps unless the watch fails.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -434,7 +435,7 @@ impl TestEnv {
     /// ```
     ///
     /// # Errors
-    /// Fails with the last state after half a minute, or two minutes outside.
+    /// Fails with the last state after 30 seconds, or two minutes on an external cluster.
     pub async fn wait<K>(&self, name: &str, is: impl Fn(Option<&K>) -> bool) -> Result<Option<K>>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
@@ -443,10 +444,10 @@ impl TestEnv {
         self.wait_in(self.api::<K>(), name, is).await
     }
 
-    /// As [`TestEnv::wait`], for objects anywhere.
+    /// As [`TestEnv::wait`], for objects of any API.
     ///
     /// # Errors
-    /// Fails with the last state after half a minute, or two minutes outside.
+    /// Fails with the last state after 30 seconds, or two minutes on an external cluster.
     pub async fn wait_in<K>(
         &self,
         api: Api<K>,
@@ -465,7 +466,7 @@ impl TestEnv {
                     Ok(state) => state,
                     Err(error) => {
                         trouble = format!("; the last watch failed: {error}");
-                        // The stream asks again as soon as it is polled.
+                        // The stream reconnects as soon as it is polled.
                         tokio::time::sleep(self.backend.quiet_period()).await;
                         continue;
                     }
@@ -487,23 +488,23 @@ impl TestEnv {
             true = waiting => return Ok(last),
             Ok(failure) = failed => {
                 let failure = failure.as_deref().unwrap_or_default();
-                return Err(Error::other(format!("an operator failed while {name} was waited for: {failure}")));
+                return Err(Error::other(format!("an operator failed while waiting for {name}: {failure}")));
             }
             () = tokio::time::sleep(timeout) => {}
         }
-        Err(Error::other(format!("waited {timeout:?} in vain for {name}; it is {last:#?}{trouble}")))
+        Err(Error::other(format!("timed out after {timeout:?} waiting for {name}; it is {last:#?}{trouble}")))
     }
 
-    /// Waits until it is quiet: for a while nothing passes between the operators and the API server, either way, and in
-    /// the embedded cluster nothing changes at all.
+    /// Waits until nothing passes between the operators and the API server for a while. On the embedded cluster,
+    /// nothing may change either.
     ///
     /// # Panics
-    /// Panics if it is not quiet after half a minute, or two minutes outside.
+    /// Panics if that takes more than 30 seconds, or two minutes on an external cluster.
     pub async fn quiet(&self) {
         let timeout = self.backend.wait_timeout();
         let quiet = tokio::time::timeout(timeout, self.wait_until_quiet()).await;
         #[expect(clippy::panic, reason = "a test ends here")]
-        quiet.unwrap_or_else(|_| panic!("waited {timeout:?} in vain for quiet: the operators never rest"));
+        quiet.unwrap_or_else(|_| panic!("timed out after {timeout:?}: the operators did not become idle"));
     }
 
     async fn wait_until_quiet(&self) {
@@ -521,36 +522,36 @@ impl TestEnv {
         }
     }
 
-    /// How many writes the operators have sent so far.
+    /// Number of writes that the operators have sent so far.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.traffic.writes()
     }
 
-    /// Which requests the operators have made so far, for [`Operator::least_privilege`].
+    /// Returns the requests that the operators have made so far, for [`Operator::least_privilege`].
     #[must_use]
     pub fn requests(&self) -> Requests {
         self.traffic.requests()
     }
 
-    /// The revision of the embedded cluster's store: it grows with every write of any client.
+    /// Revision of the embedded cluster's store, which grows with every write of any client.
     #[must_use]
     pub fn revision(&self) -> Option<u64> {
         self.cluster().map(|cluster| cluster.server().store().revision())
     }
 }
 
-/// Reads an object from JSON: in tests it is the shortest way to write one down.
+/// Builds an object from JSON, which is the shortest way to write one in a test.
 ///
 /// # Panics
-/// Panics if the JSON is not such an object.
+/// Panics if the JSON does not match the type.
 #[must_use]
 pub fn object<K: DeserializeOwned>(json: Value) -> K {
     #[expect(clippy::panic, reason = "a test ends here")]
-    serde_json::from_value(json).unwrap_or_else(|error| panic!("not such an object: {error}"))
+    serde_json::from_value(json).unwrap_or_else(|error| panic!("the JSON does not match the type: {error}"))
 }
 
-/// An object of a kind that is known at run time.
+/// Builds an object of a kind that is known at run time.
 ///
 /// # Panics
 /// As [`object`].
@@ -559,11 +560,11 @@ pub fn dynamic(json: Value) -> DynamicObject {
     object(json)
 }
 
-/// Compares a file with what the operator's command `manifests` prints, so that the two can't drift apart. With
-/// `UPDATE_MANIFESTS=1` in the environment it writes the file instead.
+/// Compares a file with the output of the operator's command `manifests`, to keep the two in step. With
+/// `UPDATE_MANIFESTS` set it writes the file instead.
 ///
 /// # Errors
-/// Fails if the file is another one.
+/// Fails if the file differs.
 pub fn manifests_match(operator: &Operator, path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     let expected = operator.manifests("default", "controller:latest")?;

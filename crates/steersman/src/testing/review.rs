@@ -1,12 +1,12 @@
-//! Asks an operator's webhooks without a server.
+//! Calls an operator's webhooks without a server.
 
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::{Kind, Object, Operator};
 
-/// Asks an operator's webhook (`mutate` or `validate`) about an object, without a server: a creation if there is no old
-/// state, a deletion if there is no new one. Returns the object as it would be stored.
+/// Calls an operator's webhook (`mutate` or `validate`) for an object, without a server. It is a creation if there is
+/// no old state, and a deletion if there is no new one. Returns the object as it would be stored.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -20,7 +20,7 @@ use super::{Kind, Object, Operator};
 /// ```
 ///
 /// # Errors
-/// With the webhook's words if it denies.
+/// Fails with the webhook's message if it denies.
 pub fn review<K: Object>(
     operator: &Operator,
     verb: &str,
@@ -42,8 +42,8 @@ pub fn review<K: Object>(
     let request = json!({"uid": "test", "operation": operation, "object": new, "oldObject": old});
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
     let answer = operator.webhooks().answer(&path, &review).now_or_never();
-    let answer = answer.ok_or("the webhook waits for something: deploy the operator to ask it")?;
-    let answer = answer.ok_or_else(|| format!("there is no webhook {path}"))?;
+    let answer = answer.ok_or("the webhook did not answer at once: deploy the operator to call it")?;
+    let answer = answer.ok_or_else(|| format!("no webhook at {path}"))?;
     let response = &answer["response"];
     if response["allowed"] != true {
         return Err(response["status"]["message"].as_str().unwrap_or_default().to_owned());
@@ -55,7 +55,7 @@ pub fn review<K: Object>(
     serde_json::from_value(object).map_err(|error| error.to_string())
 }
 
-/// Applies what the webhooks send: additions and removals of fields.
+/// Applies the patches that the webhooks send: additions and removals of fields.
 fn apply_patch(object: &mut Value, patch: &str) -> Result<(), String> {
     use base64::Engine as _;
     let patch = base64::engine::general_purpose::STANDARD.decode(patch).map_err(|error| error.to_string())?;
@@ -65,7 +65,7 @@ fn apply_patch(object: &mut Value, patch: &str) -> Result<(), String> {
         let (parent, name) = path.rsplit_once('/').unwrap_or_default();
         let name = name.replace("~1", "/").replace("~0", "~");
         let fields = object.pointer_mut(parent).and_then(Value::as_object_mut);
-        let fields = fields.ok_or_else(|| format!("there is no {parent} to patch"))?;
+        let fields = fields.ok_or_else(|| format!("cannot patch {parent}: not found"))?;
         match step.get("value") {
             Some(value) => drop(fields.insert(name, value.clone())),
             None => drop(fields.remove(&name)),
@@ -74,17 +74,17 @@ fn apply_patch(object: &mut Value, patch: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks an operator to convert an object to another version, without a server.
+/// Converts an object to another version with an operator's conversion, without a server.
 ///
 /// # Errors
-/// With the operator's words if it can't.
+/// Fails with the operator's message.
 pub fn convert<A: Object, B: Object>(operator: &Operator, object: &A) -> Result<B, String> {
     let desired = B::api_version(&());
     let request = json!({"uid": "test", "desiredAPIVersion": desired, "objects": [object]});
     let review =
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request});
     let answer = operator.webhooks().answer("/convert", &review).now_or_never().flatten();
-    let answer = answer.ok_or("nothing is converted")?;
+    let answer = answer.ok_or("no conversion is registered")?;
     let response = &answer["response"];
     if response["result"]["status"] != "Success" {
         return Err(response["result"]["message"].as_str().unwrap_or_default().to_owned());

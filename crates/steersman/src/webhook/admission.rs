@@ -10,30 +10,30 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
-    /// Create it.
+    /// An object is created.
     Create,
-    /// Change it.
+    /// An object is updated.
     Update,
-    /// Delete it.
+    /// An object is deleted.
     Delete,
 }
 
-/// What a webhook is asked beside the object.
+/// An admission request, apart from the object itself.
 #[derive(Debug, Clone)]
 pub struct Review<K> {
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
     /// The object before an update or a deletion.
     pub old: Option<K>,
-    /// The object's namespace, empty if it has none. The object itself may not name it yet.
+    /// The object's namespace; empty if it is cluster-scoped. The object itself may not contain it yet.
     pub namespace: String,
-    /// Who wants it.
+    /// Name of the requesting user.
     pub user: String,
-    /// Whether it will not be stored.
+    /// Whether it is a dry run.
     pub dry_run: bool,
 }
 
-/// Why an object does not pass. Made from a text, or from field errors with [`Denied::field`].
+/// Why an object is denied. Made from a message, or from field errors with [`Denied::field`].
 ///
 /// ```
 /// use steersman::Denied;
@@ -50,23 +50,23 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// A field that is wrong, and what is wrong with it.
+    /// Denies a field, with a message.
     #[must_use]
     pub fn field(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self::default().and(path, message)
     }
 
-    /// One more field that is wrong.
+    /// Adds another invalid field.
     #[must_use]
     pub fn and(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
         self.causes.push((path.into(), message.into()));
         self
     }
 
-    /// `Err` if any field is wrong.
+    /// Returns `Err` if there is a message or an invalid field.
     ///
     /// # Errors
-    /// With itself.
+    /// Returns itself.
     pub fn into_result(self) -> Result<(), Self> {
         if self.causes.is_empty() && self.message.is_empty() { Ok(()) } else { Err(self) }
     }
@@ -101,24 +101,23 @@ impl<T: Into<String>> From<T> for Denied {
     }
 }
 
-/// The author's check of an object.
+/// User function that validates an object.
 type Check<K> = dyn Fn(&K, &Review<K>) -> Result<(), Denied>;
-/// The author's change of an object.
+/// User function that mutates an object.
 type Change<K> = dyn Fn(&mut K, &Review<K>) -> Result<(), Denied>;
 
 fn review<K: DeserializeOwned>(request: &Value) -> Result<(Value, K, Review<K>), Denied> {
     let read = |value: &Value| {
         serde_json::from_value::<K>(value.clone())
-            .map_err(|error| Denied::from(format!("the object can't be read: {error}")))
+            .map_err(|error| Denied::from(format!("cannot decode the object: {error}")))
     };
-    let operation = serde_json::from_value(request["operation"].clone()).map_err(|_| {
-        Denied::from(format!("{} is not an operation that is known here", request["operation"]))
-    })?;
+    let operation = serde_json::from_value(request["operation"].clone())
+        .map_err(|_| Denied::from(format!("unknown operation {}", request["operation"])))?;
     let old = match &request["oldObject"] {
         Value::Null => None,
         old => Some(read(old)?),
     };
-    // A deletion has the old object alone.
+    // A deletion has only the old object.
     let object = if operation == Operation::Delete { &request["oldObject"] } else { &request["object"] };
     let review = Review {
         operation,
@@ -130,13 +129,13 @@ fn review<K: DeserializeOwned>(request: &Value) -> Result<(Value, K, Review<K>),
     Ok((object.clone(), read(object)?, review))
 }
 
-/// Runs the author's function. A panic denies: nothing is known about the object then.
+/// Runs a user function. A panic denies: nothing is known about the object then.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Denied>) -> Result<T, Denied> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
 }
 
 fn panicked() -> Denied {
-    tracing::error!("a webhook panicked, and the request is denied");
+    tracing::error!("a webhook panicked: denying the request");
     Denied { panicked: true, ..Denied::from("the webhook panicked") }
 }
 
@@ -157,7 +156,7 @@ pub(super) fn mutate<K: DeserializeOwned + Serialize>(request: &Value, change: &
     respond(request, result)
 }
 
-/// As [`mutate`], with a function that waits for something.
+/// As [`mutate`], with an async function.
 pub(super) async fn mutate_async<K, R>(request: Value, change: impl FnOnce(K, Review<K>) -> R) -> Value
 where
     K: DeserializeOwned + Serialize,
@@ -175,14 +174,13 @@ where
     respond(&request, result)
 }
 
-/// Fields that the type does not know must not get lost, so the patch is between two states of the type.
+/// The patch is between two states of the type, so that fields unknown to the type do not get lost.
 fn written<K: Serialize>(object: &K) -> Result<Value, Denied> {
-    serde_json::to_value(object)
-        .map_err(|error| Denied::from(format!("the object can't be written: {error}")))
+    serde_json::to_value(object).map_err(|error| Denied::from(format!("cannot encode the object: {error}")))
 }
 
-/// The way from one object to another as a JSON patch. A field is replaced as a whole if it is not an object on both sides.
-/// A patch by the `json-patch` crate would address list items that the server may hold at other places.
+/// Returns the difference between two objects as a JSON patch. A field that is not an object on both sides is replaced as a
+/// whole. A patch by the `json-patch` crate would address list items, which the server may hold at other indexes.
 fn changes(before: &Value, after: &Value) -> Vec<Value> {
     fn walk(before: &Value, after: &Value, path: &str, patch: &mut Vec<Value>) {
         let (Value::Object(before), Value::Object(after)) = (before, after) else { return };
@@ -195,7 +193,8 @@ fn changes(before: &Value, after: &Value) -> Vec<Value> {
             match before.get(name) {
                 Some(old) if old == value => {}
                 Some(old @ Value::Object(_)) if value.is_object() => walk(old, value, &path, patch),
-                // Adding replaces what is there, and works if the server's object lacks what the type had as a default.
+                // `add` replaces an existing value, and works if the server's object lacks what the type has as a
+                // default.
                 _ => patch.push(json!({"op": "add", "path": path, "value": value})),
             }
         }

@@ -1,4 +1,4 @@
-//! Conversion between the versions of a kind, by way of one of them.
+//! Conversion between the versions of a kind, through one of them as the hub.
 
 use std::{
     collections::BTreeMap,
@@ -12,9 +12,9 @@ use crate::kind::{Kind, Object};
 
 type Convert = Arc<dyn Fn(Value) -> Result<Value, String> + Send + Sync>;
 
-/// How the versions of a kind become each other. All go by way of the hub, so each other version needs two functions.
+/// Conversion between the versions of a kind. All go through the hub, so each other version needs two functions.
 ///
-/// Conversion must lose nothing: what a version can't express belongs into an annotation.
+/// A conversion must lose nothing: what a version can't express belongs in an annotation.
 ///
 /// ```
 /// use k8s_openapi::api::autoscaling::{v1, v2};
@@ -38,12 +38,12 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// By way of a version: the stored one, most often.
+    /// Uses a version as the hub, usually the storage version.
     pub fn hub<H: Object>() -> Self {
         Self { hub: Kind::of::<H>(), spokes: BTreeMap::new() }
     }
 
-    /// Adds a version, with the way to the hub and the way back.
+    /// Adds a version, with its conversions to the hub and from it.
     pub fn spoke<S: Object, H: Object>(
         mut self,
         to_hub: impl Fn(S) -> Result<H, String> + Send + Sync + 'static,
@@ -66,7 +66,7 @@ impl Conversion {
             return Ok(object);
         }
         let hub = &self.hub.resource().api_version;
-        let unknown = |version: &str| format!("version {version} is not known here");
+        let unknown = |version: &str| format!("unknown version {version}");
         let object = if current == *hub {
             object
         } else {
@@ -81,7 +81,7 @@ impl Conversion {
     }
 }
 
-/// Converts by a typed function. The metadata stay as they are, but for labels and annotations.
+/// Converts by a typed function. The metadata are kept, except for labels and annotations.
 fn through<A: Object, B: Object>(
     value: Value,
     convert: &dyn Fn(A) -> Result<B, String>,
@@ -115,8 +115,8 @@ pub(super) fn answer(conversions: &[Conversion], request: &Value) -> Value {
             let found = conversions.iter().find(|conversion| {
                 conversion.hub.matches(version.unwrap_or_default(), kind.unwrap_or_default())
             });
-            let found = found.ok_or_else(|| format!("{} is not converted here", object["kind"]))?;
-            // The author's functions are asked for whatever is stored: a panic must not cost the connection.
+            let found = found.ok_or_else(|| format!("no conversion is registered for {}", object["kind"]))?;
+            // The user functions are called for whatever is stored: a panic must not cost the connection.
             catch_unwind(AssertUnwindSafe(|| found.convert(object, desired))).unwrap_or_else(|_| {
                 tracing::error!(kind = %found.hub, desired, "a conversion panicked");
                 Err("the conversion panicked".into())

@@ -1,4 +1,4 @@
-//! The server that the API server asks.
+//! The webhook server, which the API server calls.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
 /// Larger than any review: an object and its old state are at most 1.5 MiB each.
 const LIMIT: usize = 8 << 20;
 
-/// Serves webhooks by TLS until it is dropped.
+/// Serves webhooks over TLS until dropped.
 pub(crate) async fn serve(
     listener: TcpListener,
     certificates: Arc<Certificates>,
@@ -35,7 +35,8 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Half of the usual connections, which are half of the files: the operator's own requests need some.
+/// Half of the default connection limit, which is half of the open-file limit. The operator's own requests need some
+/// files, too.
 fn limits() -> Limits {
     let limits = Limits::default();
     Limits { connections: limits.connections / 2, ..limits }
@@ -43,13 +44,13 @@ fn limits() -> Limits {
 
 async fn answer(webhooks: &Webhooks, metrics: &Metrics, request: Request<RequestBody>) -> Answer {
     if request.method() != Method::POST {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "reviews are posted\n");
+        return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "method not allowed: use POST\n");
     }
     let path = request.uri().path().to_owned();
     let Ok(body) =
         Limited::new(request.into_body(), LIMIT).collect().await.map(http_body_util::Collected::to_bytes)
     else {
-        return text(StatusCode::PAYLOAD_TOO_LARGE, "text/plain", "too large for a review\n");
+        return text(StatusCode::PAYLOAD_TOO_LARGE, "text/plain", "the review is too large\n");
     };
     if !webhooks.serves(&path) {
         return text(StatusCode::NOT_FOUND, "text/plain", "no such webhook\n");
@@ -63,7 +64,7 @@ async fn answer(webhooks: &Webhooks, metrics: &Metrics, request: Request<Request
         reviewing.ended(400, false);
         return text(StatusCode::BAD_REQUEST, "text/plain", "not a review\n");
     };
-    // What webhooks have to say is in the answer; its own status is always the same.
+    // The webhook's result is in the body; the HTTP status is always the same.
     reviewing.ended(200, answer.pointer("/response/status/code").is_some_and(|code| *code == 500));
     text(StatusCode::OK, "application/json", answer.to_string())
 }

@@ -159,10 +159,10 @@ async fn what_is_declared_and_what_is_used_are_compared() -> Result<()> {
         operator.least_privilege(&env.requests()).into_iter().map(|finding| finding.problem).collect()
     };
     let found = problems(&operator("x"));
-    assert!(found.contains(&"declared and not used: delete configmaps".to_owned()), "{found:?}");
+    assert!(found.contains(&"declared but not used: delete configmaps".to_owned()), "{found:?}");
     assert!(found.iter().all(|problem| problem.starts_with("declared")), "{found:?}");
     let found = problems(&Operator::new("nothing"));
-    assert!(found.contains(&"used and not declared: patch widgets/status.test.steersman.dev".to_owned()));
+    assert!(found.contains(&"used but not declared: patch widgets/status.test.steersman.dev".to_owned()));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What an operator says about itself as manifests.
+//! The manifests of an operator.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,7 +33,7 @@ fn with_webhooks() -> Operator {
         .webhook_address(free_port())
 }
 
-/// The manifests by kind and name.
+/// Returns the manifests by kind and name.
 fn manifests(operator: &Operator) -> BTreeMap<String, Value> {
     let text = operator.manifests("lab", "image:1").unwrap();
     let documents = text.split("---\n").filter(|text| !text.trim().is_empty());
@@ -47,7 +47,7 @@ fn manifests(operator: &Operator) -> BTreeMap<String, Value> {
     documents.map(read).collect()
 }
 
-/// The rules of a role, each in a line.
+/// Returns the rules of a role, one line each.
 fn rules(role: &Value) -> Vec<String> {
     let join = |list: &Value| {
         list.as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
@@ -71,7 +71,7 @@ const INSIDE: [&str; 5] = [
     "test.steersman.dev:widgets/finalizers update",
 ];
 
-/// For secure metrics, with which the manifests run an operator.
+/// For secure metrics, which the manifests enable.
 const REVIEWS: [&str; 2] =
     ["authentication.k8s.io:tokenreviews create", "authorization.k8s.io:subjectaccessreviews create"];
 
@@ -173,12 +173,12 @@ fn webhooks_come_with_their_configurations() {
     let outside = rules(&all["ClusterRole test"]);
     let expected = "admissionregistration.k8s.io:mutatingwebhookconfigurations,validatingwebhookconfigurations get,patch of test-webhook";
     assert!(outside.contains(&expected.to_owned()), "{outside:?}");
-    // Certificates that come from elsewhere are kept elsewhere.
+    // Certificates from elsewhere are not kept in a Secret.
     let all = manifests(&with_webhooks().webhook_certificates("/certificates"));
     assert!(!all.contains_key("Secret lab/test-webhook"));
     assert_eq!(rules(&all["Role lab/test-leader-election"]).len(), 2);
     assert_eq!(rules(&all["ClusterRole test"]), [&INSIDE[..], &REVIEWS].concat());
-    // In some namespaces they are asked about those alone.
+    // With some namespaces, the webhooks are called for those only.
     let all = manifests(&with_webhooks().namespaces(["one"]).webhook_url("https://127.0.0.1:9443/"));
     let webhook = &all["ValidatingWebhookConfiguration test-webhook"]["webhooks"][0];
     assert_eq!(webhook["namespaceSelector"]["matchExpressions"][0]["values"], json!(["one"]));
@@ -234,5 +234,5 @@ fn webhooks_can_be_asked_without_a_server() {
     assert!(refused.contains("is ugly"), "{refused}");
     assert_eq!(review(&operator, "validate", Some(&red), Some(&white)).unwrap().spec, white.spec);
     let missing = review::<ConfigMap>(&operator, "validate", None, Some(&ConfigMap::default())).unwrap_err();
-    assert_eq!(missing, "there is no webhook /validate--v1-configmap");
+    assert_eq!(missing, "no webhook at /validate--v1-configmap");
 }

@@ -1,4 +1,4 @@
-//! What a reconciler may rely on, on the embedded cluster.
+//! Guarantees for a reconciler, on the embedded cluster.
 
 use std::{
     collections::BTreeMap,
@@ -151,7 +151,7 @@ async fn failures_of_one_object_do_not_hold_up_another() -> Result<()> {
     for expected in ["never", "later", "panicked: as asked", "longer than 50ms"] {
         assert_eq!(notes.iter().filter(|note| note.contains(expected)).count(), 1, "{expected} in {notes:?}");
     }
-    // It mends, and the terminal one is looked at again since it changed.
+    // Once fixed, they are reconciled; the terminal one because it changed.
     for name in ["panic", "hang", "terminal", "error"] {
         env.patch::<Widget>(name, json!({"spec": {"color": "fine"}})).await?;
         env.wait(name, |widget| shown(widget) == Some("fine")).await?;
@@ -193,7 +193,7 @@ async fn the_finalizer_is_there_before_the_reconciler_and_until_the_cleanup_succ
     Ok(())
 }
 
-/// The garbage collector takes what an object controlled, and the watch of the object itself is late.
+/// The garbage collector deletes what an object controlled, while the object's own watch is late.
 #[tokio::test]
 async fn nothing_is_made_for_an_object_that_is_gone() -> Result<()> {
     let env = env().await?;
@@ -354,7 +354,7 @@ async fn metadata_are_enough_to_watch() -> Result<()> {
         let namespace = snapshot.meta().map(|meta| meta.namespace.to_string()).unwrap_or_default();
         vec![Key::namespaced(&namespace, "one")]
     });
-    // A function that panics spoils nothing for the others.
+    // A function that panics does not affect the others.
     let broken = Watch::mapped_kind(Kind::of::<Secret>(), "broken", |_| panic!("as asked"));
     let controller = Controller::of::<Widget>(reconcile)
         .watch(secrets.metadata_only())
@@ -395,7 +395,7 @@ async fn streams_from_outside_name_objects() -> Result<()> {
     env.wait("one", |widget| shown(widget) == Some("0")).await?;
     sender.send(Key::of(&made)).await.map_err(Error::other)?;
     env.wait("one", |widget| shown(widget) == Some("1")).await?;
-    // A key without an object is ignored, and the end of the stream is not the operator's.
+    // A key without an object is ignored, and the end of the stream does not end the operator.
     sender.send(Key::cluster("missing")).await.map_err(Error::other)?;
     drop(sender);
     env.patch::<Widget>("one", json!({"spec": {"color": "blue"}})).await?;
@@ -445,7 +445,7 @@ async fn metadata_and_whole_objects_of_a_kind_go_together() -> Result<()> {
     assert!(text.contains(&expected), "{expected} is not in\n{text}");
     let uid = env.api::<ConfigMap>().get("kept").await?.metadata.uid;
     env.delete::<ConfigMap>("kept").await?;
-    // It comes back.
+    // It is recreated.
     env.wait("kept", |map: Option<&ConfigMap>| map.is_some_and(|map| map.metadata.uid != uid)).await?;
     assert_eq!(*colors.lock().unwrap(), ["red"]);
     Ok(())
@@ -482,7 +482,7 @@ async fn an_index_that_panics_spoils_nothing() -> Result<()> {
 async fn waiting_in_vain_ends_and_says_why() -> Result<()> {
     let env = TestEnv::start().await?;
     let error = env.wait("one", |widget: Option<&Widget>| widget.is_some()).await.unwrap_err().to_string();
-    assert!(error.contains("in vain for one") && error.contains("the last watch failed"), "{error}");
+    assert!(error.contains("waiting for one") && error.contains("the last watch failed"), "{error}");
     Ok(())
 }
 

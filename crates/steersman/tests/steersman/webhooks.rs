@@ -1,4 +1,4 @@
-//! Webhooks from end to end: the API server asks the operator by TLS, with certificates that the operator made itself.
+//! Webhooks end to end: the API server calls the operator over TLS, with certificates of its own CA.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::{
     admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
     core::v1::Secret,
 };
-use kube::Api;
+use kube::{Api, api::ListParams};
 use serde_json::json;
 use steersman::{
     Action, Context, Controller, Denied, Error, Operation, Operator, Result, Review, Webhook,
@@ -90,7 +90,7 @@ async fn reviews_come_by_tls_and_are_counted() -> Result<()> {
     Ok(())
 }
 
-/// Waits until the configurations are there, with an authority that the API server can trust.
+/// Waits until the configurations exist, with a CA bundle.
 async fn announced(env: &TestEnv) -> Result<()> {
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(env.client());
     let validating: Api<ValidatingWebhookConfiguration> = Api::all(env.client());
@@ -104,6 +104,21 @@ async fn announced(env: &TestEnv) -> Result<()> {
 }
 
 #[tokio::test]
+async fn deploying_does_not_wait_for_certificates_that_others_publish() -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("steersman-deploy-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(Error::other)?;
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(Error::other)?;
+    std::fs::write(folder.join("tls.crt"), made.cert.pem()).map_err(Error::other)?;
+    std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).map_err(Error::other)?;
+    let mut env = TestEnv::start().await?;
+    env.deploy(operator(free_port()).webhook_certificates(&folder)).await?;
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(env.client());
+    let webhooks = configurations.list(&ListParams::default()).await?.items.remove(0).webhooks;
+    assert!(webhooks.is_some_and(|webhooks| webhooks.iter().all(|w| w.client_config.ca_bundle.is_none())));
+    std::fs::remove_dir_all(&folder).map_err(Error::other)
+}
+
+#[tokio::test]
 async fn replicas_share_one_certificate_and_a_url_takes_the_services_place() -> Result<()> {
     let mut env = TestEnv::start().await?;
     let address = free_port();
@@ -112,7 +127,7 @@ async fn replicas_share_one_certificate_and_a_url_takes_the_services_place() -> 
     let secret: Secret = env.api().get("test-webhook").await?;
     let data = secret.data.unwrap_or_default();
     assert_eq!(data.keys().collect::<Vec<_>>(), ["ca.crt", "tls.crt", "tls.key", "until"]);
-    // Another one, on a laptop.
+    // An operator outside the cluster.
     env.deploy(operator(address).webhook_url(format!("https://localhost:{}", address.port()))).await?;
     let api: Api<ValidatingWebhookConfiguration> = Api::all(env.client());
     env.wait_in(api, "test-webhook", |found: Option<&ValidatingWebhookConfiguration>| {
@@ -149,7 +164,7 @@ async fn an_operator_of_some_namespaces_asks_for_no_other_reviews() -> Result<()
     env.create(&widget("one", "ugly")).await?;
 
     let text = operator().manifests("system", "image")?;
-    // Definitions and webhook configurations lie outside of namespaces, and so does the right to them.
+    // CRDs and webhook configurations are cluster-scoped, and so are the permissions for them.
     assert!(text.contains("kind: ClusterRole\n") && text.contains("kind: Role\n"), "{text}");
     let cluster_role =
         text.split("---\n").find(|part| part.contains("kind: ClusterRole\n")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The policies that are stored, compiled.
+//! Compiled policies and bindings, indexed from the store.
 
 use std::{
     fmt,
@@ -10,41 +10,41 @@ use steersman_api::{object, selector::LabelSelector, store::Store};
 
 use crate::admission::{
     constraints::Constraints,
-    expression::{Compiler, Expression, Gives},
+    expression::{Compiler, Expression, ResultType},
 };
 
-/// The policies of a server that are in force.
+/// The active policies of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     pub(super) validating: Shelf<Validating>,
     pub(super) mutating: Shelf<Mutating>,
 }
 
-/// Policies of one kind, by their names.
+/// The policies of one kind, by name.
 #[derive(Debug)]
 pub(super) struct Shelf<A> {
     pub(super) hooks: RwLock<Arc<[Hook<A>]>>,
-    /// Held while policies are read and compiled, so that requests need not wait for it.
+    /// Held while policies are read and compiled, so that requests need not wait.
     learning: Mutex<()>,
 }
 
-/// A policy, and by the names of them its bindings, of which there is at least one.
+/// A policy with its bindings by name; it has at least one.
 #[derive(Debug)]
 pub(super) struct Hook<A> {
     pub(super) policy: Policy<A>,
     pub(super) bindings: Vec<Binding>,
 }
 
-/// What policies of a kind do.
+/// The part of a policy specific to its kind.
 pub(super) trait Action: fmt::Debug + Sized {
-    /// The store's table of policies.
+    /// The storage name of the policies.
     const POLICIES: &str;
-    /// The store's table of their bindings.
+    /// The storage name of their bindings.
     const BINDINGS: &str;
-    /// Whether expressions can always name `variables`.
+    /// Whether expressions can always use `variables`.
     const COMPOSES: bool;
 
-    /// Reads what is particular to the kind out of a policy's `spec`.
+    /// Parses the kind-specific part of a policy's `spec`.
     fn new(spec: &Value, compiler: &Compiler) -> Self;
 }
 
@@ -53,10 +53,10 @@ pub(super) struct Policy<A> {
     pub(super) name: String,
     pub(super) constraints: Constraints,
     pub(super) ignores_failure: bool,
-    /// The kind of its parameters, by apiVersion and kind.
+    /// apiVersion and kind of the parameters.
     pub(super) parameter: Option<(String, String)>,
     pub(super) conditions: Vec<Expression>,
-    /// By name, each of which may use those before it.
+    /// Variables by name; each may use those before it.
     pub(super) variables: Vec<(String, Expression)>,
     pub(super) action: A,
 }
@@ -70,7 +70,7 @@ pub(super) struct Binding {
     pub(super) parameter: Option<Reference>,
 }
 
-/// Which parameters a binding takes.
+/// The parameters that a binding selects.
 #[derive(Debug)]
 pub(super) struct Reference {
     pub(super) name: String,
@@ -152,9 +152,9 @@ impl<A: Action> Shelf<A> {
         Self { hooks: RwLock::new(hooks), learning: Mutex::new(()) }
     }
 
-    /// Takes over what is stored.
+    /// Rebuilds the index from the store.
     fn learn(&self, store: &Store) {
-        // Read under the lock: of two writers, the later one here sees the later state.
+        // Read under the lock, so that the last of concurrent writers sees the latest state.
         let _learning = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
         let bindings: Vec<Value> =
             store.snapshot(A::BINDINGS, "", None).entries.iter().map(|entry| entry.value()).collect();
@@ -172,12 +172,12 @@ impl<A: Action> Shelf<A> {
 }
 
 impl Policies {
-    /// The same policies for another server.
+    /// Copies the policies for another server.
     pub(crate) fn fork(&self) -> Self {
         Self { validating: self.validating.fork(), mutating: self.mutating.fork() }
     }
 
-    /// Takes over what is stored, if it is of a kind that matters here.
+    /// Updates the index from the store, if `storage` holds policies or bindings.
     pub(crate) fn learn(&self, store: &Store, storage: &str) {
         match storage {
             Validating::POLICIES | Validating::BINDINGS => self.validating.learn(store),
@@ -186,14 +186,14 @@ impl Policies {
         }
     }
 
-    /// Takes over everything that is stored.
+    /// Rebuilds the whole index from the store.
     pub(crate) fn learn_all(&self, store: &Store) {
         self.validating.learn(store);
         self.mutating.learn(store);
     }
 }
 
-/// What a policy has against writes.
+/// The validations of a validating policy.
 #[derive(Debug)]
 pub(super) struct Validating(pub(super) Vec<Validation>);
 
@@ -211,35 +211,36 @@ impl Action for Validating {
     const COMPOSES: bool = false;
 
     fn new(spec: &Value, compiler: &Compiler) -> Self {
-        let compile =
-            |value: &Value, gives: Gives| Expression::new(value, |text| compiler.expression(text, gives));
+        let compile = |value: &Value, result_type: ResultType| {
+            Expression::new(value, |text| compiler.expression(text, result_type))
+        };
         let validation = |validation: &Value| Validation {
-            expression: compile(&validation["expression"], Gives::Bool),
+            expression: compile(&validation["expression"], ResultType::Bool),
             message: text(&validation["message"]).trim().to_owned(),
             message_expression: validation["messageExpression"]
                 .as_str()
                 .filter(|text| !text.trim().is_empty())
-                .map(|_| compile(&validation["messageExpression"], Gives::Text)),
+                .map(|_| compile(&validation["messageExpression"], ResultType::Text)),
             reason: text(&validation["reason"]),
         };
         Self(items(&spec["validations"]).map(validation).collect())
     }
 }
 
-/// What a policy does to writes.
+/// The mutations of a mutating policy.
 #[derive(Debug)]
 pub(super) struct Mutating {
     pub(super) mutations: Vec<Mutation>,
-    /// Whether it wants to see what others change after it.
+    /// Whether to reinvoke the policy if later plugins change the object.
     pub(super) reinvocable: bool,
 }
 
-/// One change.
+/// A single mutation.
 #[derive(Debug)]
 pub(super) enum Mutation {
-    /// A configuration, which is merged as an apply does it.
+    /// An apply configuration, merged as by server-side apply.
     Apply(Expression),
-    /// The steps of a JSON patch.
+    /// A JSON patch.
     Patch(Expression),
 }
 
@@ -249,12 +250,12 @@ impl Action for Mutating {
     const COMPOSES: bool = true;
 
     fn new(spec: &Value, compiler: &Compiler) -> Self {
-        let compile = |value: &Value, gives: Gives| {
-            Expression::new(&value["expression"], |text| compiler.expression(text, gives))
+        let compile = |value: &Value, result_type: ResultType| {
+            Expression::new(&value["expression"], |text| compiler.expression(text, result_type))
         };
         let mutation = |mutation: &Value| match mutation["patchType"].as_str() {
-            Some("JSONPatch") => Mutation::Patch(compile(&mutation["jsonPatch"], Gives::Patch)),
-            _ => Mutation::Apply(compile(&mutation["applyConfiguration"], Gives::Object)),
+            Some("JSONPatch") => Mutation::Patch(compile(&mutation["jsonPatch"], ResultType::Patch)),
+            _ => Mutation::Apply(compile(&mutation["applyConfiguration"], ResultType::Object)),
         };
         Self {
             mutations: items(&spec["mutations"]).map(mutation).collect(),

@@ -1,4 +1,4 @@
-//! Calls of webhooks, which live outside of the server.
+//! The client interface for calling webhooks.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use steersman_api::{BoxFuture, store::Store};
 use super::Client;
 use crate::cluster_service::{self, Endpoints, ServiceTarget};
 
-/// Where a webhook is.
+/// The address of a webhook.
 #[derive(Debug, Clone, Copy)]
 pub enum WebhookTarget<'a> {
-    /// At a URL.
+    /// A URL.
     Url(&'a str),
-    /// Behind a service of the cluster.
+    /// A service of the cluster.
     Service {
         /// The service.
         service: ServiceTarget<'a>,
@@ -25,21 +25,21 @@ pub enum WebhookTarget<'a> {
     },
 }
 
-/// A question to a webhook.
+/// A call of a webhook.
 #[derive(Debug, Clone, Copy)]
 pub struct WebhookCall<'a> {
-    /// Where it goes.
+    /// The address of the webhook.
     pub target: WebhookTarget<'a>,
-    /// The certificates in PEM that the webhook's own must lead to; empty for those that the machine trusts.
+    /// CA certificates in PEM to verify the webhook's certificate; empty for the system's trust store.
     pub ca_bundle: &'a [u8],
-    /// The question, as JSON.
+    /// The request body, as JSON.
     pub body: &'a Bytes,
-    /// How long an answer may take. The server gives up by itself after this time.
+    /// The timeout. The server also enforces it on its own.
     pub timeout: Duration,
 }
 
 impl WebhookCall<'_> {
-    /// The URL of the question, as the real server asks it.
+    /// Returns the URL of the call, as the real server builds it.
     #[must_use]
     pub fn url(&self) -> String {
         let (host, path) = match &self.target {
@@ -59,7 +59,7 @@ impl WebhookCall<'_> {
     }
 }
 
-/// The characters of a path that Go escapes.
+/// The characters that Go escapes in a path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -75,7 +75,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// The path that Go's `path.Join("/", path)` makes: no empty segments, none that are `.` or `..`, no slash at the end.
+/// Cleans a path like Go's `path.Join("/", path)`: no empty, `.` or `..` segments, no trailing slash.
 fn clean_path(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -90,30 +90,30 @@ fn clean_path(path: &str) -> String {
     format!("/{}", segments.join("/"))
 }
 
-/// Asks webhooks.
+/// Calls webhooks over the network.
 pub trait WebhookClient: Send + Sync + fmt::Debug {
-    /// The body of an answer with status 200.
+    /// Calls a webhook and returns the body of a 200 response.
     ///
     /// # Errors
-    /// Why there is none, in words that follow `failed to call webhook: `.
+    /// If the call fails. The message follows `failed to call webhook: `.
     fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, String>>;
 
-    /// Why a webhook is left out: writes go on without it, and are answered with this as a warning. Default: none is left out.
+    /// Returns why a webhook is skipped, which the client receives as a warning. Default: none is skipped.
     fn skips(&self, _target: WebhookTarget<'_>) -> Option<String> {
         None
     }
 }
 
-/// Calls webhooks by their configuration, in time.
+/// Calls webhooks by their configuration, with a timeout.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    /// Where the services are that webhooks stand behind.
+    /// Resolves the services of webhooks.
     pub(crate) store: Store,
     pub(crate) client: Option<Arc<dyn WebhookClient>>,
 }
 
 impl Caller {
-    /// The stored service of a webhook.
+    /// Returns the stored service of a webhook.
     fn service(&self, webhook: &Client) -> Option<Value> {
         if webhook.url.is_some() {
             return None;
@@ -141,16 +141,16 @@ impl Caller {
         }
     }
 
-    /// Why a webhook is left out.
+    /// Returns why a webhook is skipped, if it is.
     pub(crate) fn skips(&self, webhook: &Client) -> Option<String> {
         let service = self.service(webhook);
         self.client.as_ref()?.skips(self.target(webhook, service.as_ref()))
     }
 
-    /// The body of the webhook's answer.
+    /// Calls a webhook and returns the response body.
     ///
     /// # Errors
-    /// Why there is none, in words that follow the name of the webhook.
+    /// If the call fails. The message follows the name of the webhook.
     pub(crate) async fn call(
         &self,
         webhook: &Client,
@@ -161,7 +161,7 @@ impl Caller {
         let target = self.target(webhook, service.as_ref());
         let call = WebhookCall { target, ca_bundle: &webhook.ca_bundle, body, timeout };
         let Some(client) = &self.client else {
-            return Err(format!("Post \"{}\": webhooks are not reachable from here", call.url()));
+            return Err(format!("Post \"{}\": no webhook client configured", call.url()));
         };
         match tokio::time::timeout(timeout, client.call(call)).await {
             Ok(answer) => answer,

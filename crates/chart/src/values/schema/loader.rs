@@ -1,4 +1,6 @@
-//! Documents that schemas refer to: metaschemas, what the caller fetches, and URNs, which Helm lets pass.
+//! Loads referenced documents: metaschemas, fetched schemas, and URNs.
+//!
+//! As in Helm, a URN is accepted as a permissive schema.
 
 use std::collections::HashMap;
 
@@ -8,7 +10,7 @@ use super::node::{Node, Object};
 use super::url::{quote, scheme};
 use super::{ADDRESS, FetchSchema};
 
-/// Loads each document once.
+/// Loads documents, each of them once.
 pub(super) struct Loader<'a> {
     fetch: Option<&'a FetchSchema>,
     documents: HashMap<String, Node>,
@@ -16,7 +18,7 @@ pub(super) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    /// A loader with the first document.
+    /// Creates a loader that knows the root document.
     pub(super) fn new(url: &str, document: Node, fetch: Option<&'a FetchSchema>) -> Self {
         Self { fetch, documents: HashMap::from([(url.to_owned(), document)]), warnings: Vec::new() }
     }
@@ -42,14 +44,15 @@ impl<'a> Loader<'a> {
                 Ok(Node::Bool(true))
             }
             ("http" | "https", Some(FetchSchema(fetch))) => fetch(url).map(Node::from),
-            ("http" | "https" | "file", _) => Err("schemas are not fetched from elsewhere".to_owned()),
+            ("http" | "https" | "file", _) => Err("fetching remote schemas is disabled".to_owned()),
             _ => Err(format!("no URLLoader registered for {}", quote(url))),
         }
     }
 
-    /// The draft of a schema, by its `$schema`, which may be a metaschema of its author's own.
+    /// Returns the draft of a schema by its `$schema`, which may name a custom metaschema.
     ///
-    /// `place` is the schema's address in error texts, and `own_url` that of its document if it is the document's root.
+    /// `place` is the schema's address in error messages; `own_url` is that of its document, if the schema is the
+    /// document's root.
     pub(super) fn draft(
         &mut self,
         schema: &Object,
@@ -82,7 +85,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// The metaschema that a schema names, unless it is that of a draft.
+    /// Returns the custom metaschema that a schema names, if any.
     pub(super) fn own_metaschema(&mut self, schema: &Object) -> Result<Option<(String, Node)>, String> {
         let url = schema.get("$schema").and_then(Node::as_str).filter(|url| Draft::from_url(url).is_none());
         let Some(url) = url else { return Ok(None) };
@@ -92,7 +95,7 @@ impl<'a> Loader<'a> {
 }
 
 impl Loader<'static> {
-    /// A loader of metaschemas.
+    /// Creates a loader of metaschemas only.
     pub(super) fn of_metaschemas() -> Self {
         Self::new(ADDRESS, Node::Null, None)
     }

@@ -1,11 +1,11 @@
-//! Tests of schemas: one for each concept, with what Helm prints.
+//! Tests of schema validation: one per concept, with Helm's output.
 
 use serde_json::{Value as Json, json};
 
 use super::{FetchSchema, Schema};
 use crate::values::Values;
 
-/// What Helm says of values; empty if nothing.
+/// Returns Helm's error for the values; empty if they are valid.
 fn check(schema: &Json, values: Json) -> String {
     check_text(&schema.to_string(), values)
 }
@@ -40,7 +40,7 @@ fn reasons_are_nested_and_references_passed_over() {
         lines
     };
     let got = check(&schema, json!({"a": "ab", "b": "y", "c": 1}));
-    // At the top the group is not shown.
+    // At the top level the group is not printed.
     assert_eq!(
         lines(&got),
         lines(told)[..].iter().filter(|l| *l != "- at '': validation failed").cloned().collect::<Vec<_>>()
@@ -232,7 +232,7 @@ fn other_documents_are_fetched_once() {
 
 #[test]
 fn hostile_schemas_end() {
-    // Twice as many applications at each of sixty levels.
+    // Each of sixty levels applies the next one twice.
     let levels = (0..60).map(|level| {
         let next = json!({"$ref": format!("#/$defs/{}", level + 1)});
         (level.to_string(), json!({"allOf": [next, next]}))
@@ -240,9 +240,9 @@ fn hostile_schemas_end() {
     let mut definitions: serde_json::Map<String, Json> = levels.collect();
     definitions.insert("60".into(), json!({}));
     let told = check(&json!({"$ref": "#/$defs/0", "$defs": definitions}), json!({}));
-    assert_eq!(told, "unable to validate schema: the check takes too many steps");
+    assert_eq!(told, "unable to validate schema: validation exceeds the step limit");
 
-    // A chain of references, longer than a stack that is not grown.
+    // A chain of references longer than the stack would hold without growing.
     let chain = |length: usize| {
         let links = (0..length).map(|at| (at.to_string(), json!({"$ref": format!("#/$defs/{}", at + 1)})));
         let mut links: serde_json::Map<String, Json> = links.collect();
@@ -250,7 +250,10 @@ fn hostile_schemas_end() {
         json!({"$ref": "#/$defs/0", "$defs": links})
     };
     assert_eq!(check(&chain(5_000), json!({})), "- at '': missing property 'a'\n");
-    assert_eq!(check(&chain(50_000), json!({})), "unable to validate schema: the check takes too many steps");
+    assert_eq!(
+        check(&chain(50_000), json!({})),
+        "unable to validate schema: validation exceeds the step limit"
+    );
 
     let deep = format!("{}true{}", "{\"not\":".repeat(490), "}".repeat(490));
     assert_eq!(check_text(&deep, json!({})), "");

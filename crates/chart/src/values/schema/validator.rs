@@ -1,6 +1,7 @@
-//! Checks a value against a compiled schema, keyword by keyword in the order of Go's santhosh-tekuri/jsonschema.
+//! Validates a value against a compiled schema.
 //!
-//! A first pass only decides; a second one collects the reasons if there are any.
+//! Keywords are checked in the order of Go's santhosh-tekuri/jsonschema. A first pass only decides validity; if the
+//! value is invalid, a second one collects the errors.
 
 use std::collections::HashMap;
 
@@ -12,42 +13,44 @@ use super::unevaluated::Unevaluated;
 use super::url::{encode, escape_token};
 use super::words::{display, grouped, quote};
 
-/// How many schemas may be applied inside each other.
+/// Maximum nesting of applied schemas.
 const MAX_DEPTH: usize = 10_000;
-/// How many steps a check may take. A step is a schema applied to a value, or as much work.
+/// Maximum number of steps of a validation. A step is one schema applied to one value, or a comparable amount of work.
 const MAX_STEPS: usize = if cfg!(test) { 500_000 } else { 20_000_000 };
 
-/// What a step fails with: nothing but that in the first pass.
+/// Error of a step; empty in the first pass.
 pub(super) type Failed = Box<Failure>;
 
-/// A check of one value.
+/// Validation of one value.
 pub(super) struct Validator<'s> {
     schemas: &'s [Subschema],
-    /// The documents, for the addresses of schemas in a reference cycle.
+    /// Documents, for the addresses of schemas in a reference cycle.
     documents: &'s Documents,
     meta: Option<Meta<'s>>,
-    /// The place in the checked document, if that is a schema.
+    /// Place in the checked document, if the value is itself a schema.
     at: Option<PlaceId>,
     is_start: bool,
-    /// Whether reasons are collected.
+    /// Whether errors are collected (second pass).
     pub(super) explains: bool,
-    /// The JSON pointer of the value, if reasons are collected.
+    /// JSON pointer of the current value, in the second pass.
     pub(super) location: String,
     /// For each schema, the number of the value that it is being applied to.
     active: Vec<usize>,
-    /// How many values were numbered.
+    /// Counter from which values get their numbers.
     values: usize,
-    /// The resources being applied, outermost first, each with the schema that was applied first of it.
+    /// Resources being applied, outermost first, each with the first of its schemas that was applied.
     dynamic_scope: Vec<(SchemaId, SchemaId)>,
-    /// Where in the dynamic scope a resource is.
+    /// Position of each resource in the dynamic scope.
     positions: HashMap<SchemaId, usize>,
-    /// Where the dynamic scope of the current value begins.
+    /// Start of the current value's dynamic scope.
     base: usize,
     depth: usize,
     steps: usize,
 }
 
-/// What is special about checking a schema against its metaschema: resources in it may choose another one.
+/// Context for checking a schema against its metaschema.
+///
+/// Resources embedded in the schema may select another metaschema.
 #[derive(Clone, Copy)]
 pub(super) struct Meta<'s> {
     pub(super) documents: &'s Documents,
@@ -56,10 +59,10 @@ pub(super) struct Meta<'s> {
     pub(super) schema: SchemaId,
 }
 
-/// A schema being applied, and the one that led to it.
+/// A schema being applied, with the schemas that led to it.
 pub(super) struct Scope<'p> {
     schema: SchemaId,
-    /// The keyword of the reference that led here.
+    /// Keyword of the reference that led here.
     keyword: Option<&'static str>,
     value: usize,
     parent: Option<&'p Scope<'p>>,
@@ -85,12 +88,12 @@ impl<'s> Validator<'s> {
         }
     }
 
-    /// A check of a schema against its metaschema.
+    /// Creates a validator that checks a schema against its metaschema.
     pub(super) fn of_schemas(schemas: &'s [Subschema], meta: Meta<'s>) -> Self {
         Self { meta: Some(meta), ..Self::new(schemas, meta.documents) }
     }
 
-    /// Why a value does not meet a schema, `None` if it does; an error if that would take too long.
+    /// Validates a value: `None` if it is valid, otherwise its errors. Fails if that takes too many steps.
     pub(super) fn check(mut self, schema: SchemaId, value: &Node) -> Result<Option<String>, String> {
         let mut outcome = self.start(schema, value);
         if outcome.is_err() && !self.is_exhausted() {
@@ -99,12 +102,12 @@ impl<'s> Validator<'s> {
             outcome = self.start(schema, value);
         }
         if self.is_exhausted() {
-            return Err("unable to validate schema: the check takes too many steps".to_owned());
+            return Err("unable to validate schema: validation exceeds the step limit".to_owned());
         }
         Ok(outcome.err().map(|failure| failure.print()))
     }
 
-    /// The schema to start with is the right one already, even if it is a metaschema.
+    /// Applies the initial schema, which is never switched to another metaschema.
     fn start(&mut self, schema: SchemaId, value: &Node) -> Result<(), Failed> {
         self.is_start = true;
         self.apply_fresh(schema, value)
@@ -114,7 +117,7 @@ impl<'s> Validator<'s> {
         self.steps > MAX_STEPS
     }
 
-    /// Counts work that is not an applied schema.
+    /// Counts work other than applying a schema.
     pub(super) fn charge(&mut self, work: usize) {
         self.steps = self.steps.saturating_add(work / 16);
     }
@@ -124,7 +127,7 @@ impl<'s> Validator<'s> {
         &self.schemas[id.0]
     }
 
-    /// Applies a schema to a value of its own, with a dynamic scope of its own.
+    /// Applies a schema to a value with a dynamic scope of its own.
     pub(super) fn apply_fresh(&mut self, schema: SchemaId, value: &Node) -> Result<(), Failed> {
         let root = self.meta.filter(|meta| !meta.switches.is_empty()).map(|meta| meta.root);
         let at = std::mem::replace(&mut self.at, root);
@@ -141,7 +144,7 @@ impl<'s> Validator<'s> {
         self.values
     }
 
-    /// Applies a schema to the same value.
+    /// Applies another schema to the same value.
     pub(super) fn apply_same(
         &mut self,
         schema: SchemaId,
@@ -156,7 +159,7 @@ impl<'s> Validator<'s> {
         Ok(())
     }
 
-    /// As [`Self::apply_same`], only to know whether it does.
+    /// As [`Self::apply_same`], but only returns whether the value is valid.
     fn meets(
         &mut self,
         schema: SchemaId,
@@ -170,7 +173,7 @@ impl<'s> Validator<'s> {
         outcome.is_ok()
     }
 
-    /// Applies a schema to a value within the current one.
+    /// Applies a schema to a member or item of the current value.
     pub(super) fn apply_within(
         &mut self,
         schema: SchemaId,
@@ -232,7 +235,7 @@ impl<'s> Validator<'s> {
         outcome
     }
 
-    /// The metaschema that a resource in the checked schema chooses.
+    /// Returns the metaschema that an embedded resource of the checked schema selects.
     fn switched(&mut self, schema: SchemaId) -> Option<SchemaId> {
         let is_start = std::mem::take(&mut self.is_start);
         let meta = self.meta.as_mut().filter(|meta| meta.schema == schema && !is_start)?;
@@ -241,7 +244,7 @@ impl<'s> Validator<'s> {
         Some(chosen)
     }
 
-    /// Adds the schema's resource to the dynamic scope unless it is there; gives where it was in that of an outer value.
+    /// Adds the schema's resource to the dynamic scope, unless present. Returns its position in an outer value's scope.
     fn enter_resource(&mut self, schema: SchemaId) -> Option<Option<usize>> {
         let resource = self.schema(schema).resource;
         let position = self.positions.get(&resource).copied();
@@ -317,7 +320,7 @@ impl<'s> Validator<'s> {
         }
     }
 
-    /// Keywords that hide all others if the value does not meet them.
+    /// Checks the keywords whose failure suppresses all others.
     fn value_keywords(&mut self, schema: &'s Subschema, value: &Node) -> Result<(), Failed> {
         if !schema.types.is_empty() && !schema.types.allow(value) {
             let message = || format!("got {}, want {}", type_name(value), schema.types.names().join(" or "));
@@ -357,7 +360,7 @@ impl<'s> Validator<'s> {
             .map_err(|failure| Box::new(Failure::behind_reference(&self.location, *failure)))
     }
 
-    /// `$recursiveRef` and `$dynamicRef`, which the outermost resource may take over.
+    /// Applies `$recursiveRef` and `$dynamicRef`, which the outermost resource may redirect.
     fn dynamic_references(
         &mut self,
         schema: &'s Subschema,
@@ -418,7 +421,7 @@ impl<'s> Validator<'s> {
                     Err(failure) => causes.push(failure),
                     Ok(()) => {
                         matched = true;
-                        // What is not evaluated yet may be by another one.
+                        // Another schema may evaluate what is still unevaluated.
                         if unevaluated.is_empty() {
                             break;
                         }
@@ -494,7 +497,7 @@ impl<'s> Validator<'s> {
         }
     }
 
-    /// A failure of the current value; it has no message unless reasons are collected.
+    /// Builds an error of the current value, without a message in the first pass.
     pub(super) fn failure(&self, message: impl FnOnce() -> String) -> Failed {
         self.failure_of(message, Vec::new())
     }
@@ -507,7 +510,7 @@ impl<'s> Validator<'s> {
         Box::new(Failure::new(&self.location, message(), causes))
     }
 
-    /// The words for a schema that is applied to a value while it is being applied to it.
+    /// Builds the message for a schema that is applied to the same value again while being applied.
     fn cycle(&self, scope: &Scope<'_>) -> String {
         let mut outer = scope.parent;
         while let Some(earlier) = outer.filter(|earlier| earlier.schema != scope.schema) {
@@ -523,7 +526,7 @@ impl<'s> Validator<'s> {
         )
     }
 
-    /// The way to a schema from the root, by keywords.
+    /// Returns the path of keywords from the root to a schema.
     fn keyword_location(&self, scope: &Scope<'_>) -> String {
         let mut steps = Vec::new();
         let mut inner = scope;
@@ -538,7 +541,7 @@ impl<'s> Validator<'s> {
         steps.concat()
     }
 
-    /// The tokens from a schema to one within it.
+    /// Returns the tokens from a schema to one nested in it.
     fn steps_between(&self, outer: SchemaId, inner: SchemaId) -> String {
         let (outer, mut at) = (self.schema(outer).place, self.schema(inner).place);
         let mut tokens = Vec::new();

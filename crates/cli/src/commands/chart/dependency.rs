@@ -19,16 +19,16 @@ Examples:
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
-  steer chart dependency build ./shop        the very versions in Chart.lock";
+  steer chart dependency build ./shop        the exact versions in Chart.lock";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
   steer chart dependency list ./shop";
 
-/// The widest column of the list.
+/// Maximum width of a column.
 const MAX_COLUMN: usize = 80;
 
-/// Manage the charts that a chart depends on
+/// Manage a chart's dependencies
 #[derive(Args, Debug)]
 #[command(visible_alias = "dep")]
 pub(super) struct Dependency {
@@ -38,24 +38,24 @@ pub(super) struct Dependency {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Fetch the newest charts that satisfy Chart.yaml into charts/, and write Chart.lock
+    /// Update charts/ to the latest versions that satisfy Chart.yaml, and write Chart.lock
     #[command(visible_alias = "up", after_help = UPDATE_EXAMPLES)]
     Update(Fill),
-    /// Fetch the charts that Chart.lock names into charts/
+    /// Rebuild charts/ from the versions in Chart.lock
     #[command(after_help = BUILD_EXAMPLES)]
     Build(Fill),
-    /// List dependencies and whether they are there
+    /// List the dependencies of a chart, with their status
     #[command(visible_alias = "ls", after_help = LIST_EXAMPLES)]
     List(List),
 }
 
 #[derive(Args, Debug)]
 struct Fill {
-    /// The unpacked chart
+    /// Directory of the chart
     #[arg(value_name = "CHART", default_value = ".")]
     chart: PathBuf,
 
-    /// Use the indexes that are cached
+    /// Do not refresh the local repository cache
     #[arg(long)]
     skip_refresh: bool,
 
@@ -65,7 +65,7 @@ struct Fill {
 
 #[derive(Args, Debug)]
 struct List {
-    /// The chart
+    /// Directory or archive of the chart
     #[arg(value_name = "CHART", default_value = ".")]
     chart: PathBuf,
 }
@@ -128,7 +128,7 @@ impl List {
     }
 }
 
-/// What is in `charts/`, in the order of names, hidden files left out.
+/// Returns the entries of `charts/` except hidden files, sorted by name.
 fn list(charts: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(charts).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -136,7 +136,9 @@ fn list(charts: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Helm's word for how a dependency stands: archives of its name count first, then whatever was loaded.
+/// Returns a dependency's status in Helm's terms.
+///
+/// Archives of its name are checked first, then the loaded subcharts.
 fn status(present: &[PathBuf], dependency: &Wanted, parent: &Chart) -> &'static str {
     let prefix = format!("{}-", dependency.name);
     let version_of = |path: &Path| {
@@ -180,7 +182,7 @@ fn version_status(found: &str, dependency: &Wanted) -> Option<&'static str> {
     }
 }
 
-/// Columns padded to the widest cell and separated by tabs, as Helm prints tables.
+/// Formats a table as Helm does: columns padded to the widest cell and separated by tabs.
 fn table(rows: &[[String; 4]]) -> String {
     let width = |column: usize| {
         let widths = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

@@ -12,15 +12,15 @@ use crate::failure::{self, Failure, Result};
 use crate::remote;
 
 const EXAMPLES: &str = "\
-What has a digest, in an index or in a registry, is checked against it.
+Charts are verified against their digest in the index or registry, if there is one.
 
 Examples:
   steer chart pull oci://registry.example.com/charts/shop --version '~1.2'
   steer chart pull shop --repo https://charts.example.com --untar
-  steer chart pull main/shop -d /tmp         a repository that `helm repo add` knows
+  steer chart pull main/shop -d /tmp         a repository added by `helm repo add`
   steer chart pull oci://registry.example.com/charts/shop@sha256:…";
 
-/// Fetch charts, and unpack them if asked to
+/// Download charts, and optionally unpack them
 #[derive(Args, Debug)]
 #[command(visible_alias = "fetch", after_help = EXAMPLES)]
 pub(super) struct Pull {
@@ -28,19 +28,19 @@ pub(super) struct Pull {
     #[arg(required = true, value_name = "CHART")]
     charts: Vec<String>,
 
-    /// Unpack after fetching
+    /// Unpack the chart after downloading it
     #[arg(long)]
     untar: bool,
 
-    /// Directory beneath --destination to unpack into
+    /// Directory to unpack into, relative to --destination
     #[arg(long, value_name = "DIR", default_value = ".")]
     untardir: PathBuf,
 
-    /// Directory to write to
+    /// Directory to write the chart to
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     destination: PathBuf,
 
-    /// Fetch the provenance file too, without looking into it
+    /// Download the provenance file, too, but do not verify it
     #[arg(long)]
     prov: bool,
 
@@ -90,10 +90,10 @@ impl Pull {
     }
 }
 
-/// Writes the files of a checked archive beneath a directory that is not there yet.
+/// Writes the files of a checked archive into a directory that does not exist yet.
 fn expand(archive: &[u8], target: &Path) -> Result {
     for file in steersman_chart::archive_files(archive)? {
-        // The loader refuses such names; a path is joined here, so it is checked here too.
+        // The loader rejects such names already; check again, since a path is joined here.
         let inside =
             Path::new(&file.name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
         if !inside {

@@ -11,8 +11,8 @@ use crate::output::Output;
 use crate::scaffold::{HelmChartArgs, KindArgs, report};
 
 const EXAMPLES: &str = "\
-A kind that is there already stays as it is: --force writes its definition, sample and rules anew,
-from the chart in helm-charts/ or from the one that is given.
+An existing kind is left unchanged: --force regenerates its CRD, sample and rules from the chart in
+helm-charts/ or from the given one.
 
 Examples:
   steer create api --group cache --version v1alpha1 --kind Memcached
@@ -21,53 +21,53 @@ Examples:
   steer create api --helm-chart ./nginx --force          after the chart has changed
   steer create api --group cache --version v1 --kind Memcached --generate-role --generate-playbook";
 
-/// Add a kind: its definition, a sample, and what works on it
+/// Scaffold a Kubernetes API: its CRD, a sample and a controller
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Api {
     #[command(flatten)]
     kind: KindArgs,
 
-    /// Plural of the kind, in lower case [default: as English forms it]
+    /// Plural of the kind, in lower case [default: the English plural]
     #[arg(long, value_name = "PLURAL", help_heading = "Kind")]
     plural: Option<String>,
 
-    /// Whether objects of the kind are in namespaces
+    /// Whether the kind is namespaced
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value_t = true, default_missing_value = "true", help_heading = "Kind")]
     namespaced: bool,
 
-    /// Whether the kind's definition and a sample are written
+    /// Whether to scaffold the CRD and a sample
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value_t = true, default_missing_value = "true")]
     resource: bool,
 
-    /// Whether the operator works on the kind
+    /// Whether to scaffold the controller
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
         default_value_t = true, default_missing_value = "true")]
     controller: bool,
 
-    /// Replace files of a kind that is there already
+    /// Overwrite the files of an existing kind
     #[arg(long)]
     force: bool,
 
-    /// Image that objects of the kind run, where no chart says it
+    /// Operand image of the kind's objects, for a kind without a chart
     #[arg(long, value_name = "IMAGE", conflicts_with = "helm_chart")]
     image: Option<String>,
 
-    /// Write an Ansible role for the kind
+    /// Generate an Ansible role skeleton for the kind
     #[arg(long, help_heading = "Ansible")]
     generate_role: bool,
 
-    /// Write a playbook for the kind, which runs the role if --generate-role is given too
+    /// Generate an Ansible playbook for the kind; with --generate-role, it runs the role
     #[arg(long, help_heading = "Ansible")]
     generate_playbook: bool,
 
-    /// Accepted for operator-sdk's sake: PROJECT says what the project is made of
+    /// Accepted for compatibility with operator-sdk; the PROJECT file names the plugin
     #[arg(long, hide = true)]
     plugins: Option<String>,
 
-    /// Accepted for operator-sdk's sake: `make manifests` is left to the person
+    /// Accepted for compatibility with operator-sdk; `make manifests` is not run
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
     make: Option<bool>,
 
@@ -78,7 +78,7 @@ pub(super) struct Api {
 impl Api {
     pub(super) fn run(mut self, globals: &GlobalArgs, output: &mut Output) -> Result {
         let root = Path::new(".");
-        // Before anything is asked or fetched.
+        // Fails early, before any prompt or download.
         Project::load(root)?;
         let chart = self.chart.load(globals)?;
         if chart.is_none() {

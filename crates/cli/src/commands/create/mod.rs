@@ -9,24 +9,24 @@ use crate::args::GlobalArgs;
 use crate::failure::Result;
 use crate::output::Output;
 
-/// Add a kind, or webhooks for one, to a project
+/// Scaffold a Kubernetes API or webhooks in a project
 #[derive(Args, Debug)]
 pub(crate) struct Create {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Api(Box<api::Api>),
     Webhook(webhook::Webhook),
 }
 
 impl Create {
     pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
-        match self.what {
-            What::Api(api) => api.run(globals, output),
-            What::Webhook(webhook) => webhook.run(output),
+        match self.command {
+            Commands::Api(api) => api.run(globals, output),
+            Commands::Webhook(webhook) => webhook.run(output),
         }
     }
 }

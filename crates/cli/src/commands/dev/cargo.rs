@@ -1,4 +1,4 @@
-//! Operators in Rust: built by cargo, and run as processes with the role that they declare.
+//! Operators in Rust: built with cargo, and run as processes with the role that they declare.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,18 +12,18 @@ use tokio::process::{Child, Command};
 
 use crate::failure::{Failure, Result};
 
-/// How long the operator may take to stop.
+/// Grace period for the operator to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A program that cargo has built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::commands) struct Executable {
     pub(in crate::commands) path: PathBuf,
-    /// When it was linked: cargo leaves one alone that is up to date.
+    /// Modification time, which changes only if cargo rebuilds it.
     linked: Option<SystemTime>,
 }
 
-/// Builds the program of the package in a directory. `said` gets what cargo writes for people, line by line.
+/// Builds the program of the package in a directory. `said` receives cargo's rendered output by line.
 pub(in crate::commands) async fn build(
     directory: &Path,
     bin: Option<&str>,
@@ -39,8 +39,8 @@ pub(in crate::commands) async fn build(
     }
     command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.kill_on_drop(true).spawn().map_err(|error| {
-        Failure::new(format!("{} cannot be run: {error}", cargo.display()))
-            .help("install Rust from https://rustup.rs; CARGO names another cargo")
+        Failure::new(format!("cannot run {}: {error}", cargo.display()))
+            .help("install Rust from https://rustup.rs, or set CARGO to the path of cargo")
     })?;
     let (mut messages, mut words) = (lines(child.stdout.take()), lines(child.stderr.take()));
     let mut programs = Vec::new();
@@ -59,7 +59,7 @@ pub(in crate::commands) async fn build(
     }
     let status = child.wait().await.map_err(|error| Failure::new(format!("cargo: {error}")))?;
     if !status.success() {
-        return Err(Failure::new("cargo build failed").help("the next change of a file builds it again"));
+        return Err(Failure::new("cargo build failed").help("it is rebuilt when a file changes"));
     }
     programs.dedup_by(|(one, _), (other, _)| one == other);
     match programs.as_slice() {
@@ -67,17 +67,17 @@ pub(in crate::commands) async fn build(
             let linked = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
             Ok(Executable { path: path.clone(), linked })
         }
-        [] => Err(Failure::new(format!("{} has no program", directory.display()))
-            .help("an operator's package has a src/main.rs")),
+        [] => Err(Failure::new(format!("{} has no binary", directory.display()))
+            .help("the package of an operator needs a src/main.rs")),
         several => {
             let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
-            Err(Failure::new(format!("{} has several programs: {}", directory.display(), names.join(", ")))
-                .help("--bin names the operator's"))
+            Err(Failure::new(format!("{} has several binaries: {}", directory.display(), names.join(", ")))
+                .help("choose one with --bin"))
         }
     }
 }
 
-/// The name and path of a program that cargo says it has built, if it is of the package in this directory.
+/// Returns name and path of the program in a cargo message, if its package is in this directory.
 fn program(message: &str, directory: &Path) -> Option<(String, PathBuf)> {
     let message: Value = serde_json::from_str(message).ok()?;
     if message["reason"] != "compiler-artifact" || message["target"]["kind"] != serde_json::json!(["bin"]) {
@@ -85,7 +85,7 @@ fn program(message: &str, directory: &Path) -> Option<(String, PathBuf)> {
     }
     let package = Path::new(message["manifest_path"].as_str()?).parent()?;
     let directory = directory.canonicalize().ok()?;
-    // The directory may be that of a workspace.
+    // The directory may be the root of a workspace.
     if !package.starts_with(&directory) {
         return None;
     }
@@ -93,7 +93,7 @@ fn program(message: &str, directory: &Path) -> Option<(String, PathBuf)> {
     Some((name, message["executable"].as_str()?.into()))
 }
 
-/// The lines of a stream, as they come.
+/// Returns the lines of a stream as they arrive.
 fn lines(stream: Option<impl AsyncRead + Unpin + Send + 'static>) -> tokio::sync::mpsc::Receiver<String> {
     let (sender, receiver) = tokio::sync::mpsc::channel(256);
     if let Some(stream) = stream {
@@ -112,15 +112,14 @@ fn lines(stream: Option<impl AsyncRead + Unpin + Send + 'static>) -> tokio::sync
     receiver
 }
 
-/// Everything that an operator needs in a cluster, as its program prints it; nothing if it is no program of the crate
-/// `steersman`.
+/// Returns the manifests printed by an operator's program; `None` if it does not use `steersman`.
 pub(in crate::commands) async fn manifests(
     program: &Path,
     directory: &Path,
     namespace: &str,
     kubeconfig: &Path,
 ) -> Option<Vec<Value>> {
-    // Another program would take the command for none, and run.
+    // Other programs would ignore the command and run.
     let package = std::fs::read_to_string(directory.join("Cargo.toml")).ok()?;
     if !package.contains("steersman") {
         return None;
@@ -136,13 +135,13 @@ pub(in crate::commands) async fn manifests(
     (!documents.is_empty() && documents.iter().all(is_object)).then_some(documents)
 }
 
-/// An operator that runs as a process.
+/// An operator process.
 pub(in crate::commands) struct Program {
     child: Child,
 }
 
 impl Program {
-    /// Starts it. `said` gets what it writes, line by line.
+    /// Starts it. `said` receives its output by line.
     pub(super) fn start(
         program: &Path,
         directory: &Path,
@@ -155,7 +154,7 @@ impl Program {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command
             .spawn()
-            .map_err(|error| Failure::new(format!("{} cannot be run: {error}", program.display())))?;
+            .map_err(|error| Failure::new(format!("cannot run {}: {error}", program.display())))?;
         for mut lines in [lines(child.stdout.take()), lines(child.stderr.take())] {
             let said = said.clone();
             tokio::spawn(async move {
@@ -167,22 +166,22 @@ impl Program {
         Ok(Self { child })
     }
 
-    /// Returns when the process ended.
+    /// Waits until the process has exited.
     pub(in crate::commands) async fn ended(&mut self) -> Option<ExitStatus> {
         self.child.wait().await.ok()
     }
 
-    /// Ends it without a warning, and returns when it is gone.
+    /// Kills it and waits until it has exited.
     pub(in crate::commands) async fn kill(mut self) {
-        // It may have ended meanwhile.
+        // It may have exited already.
         let _ = self.child.kill().await;
     }
 
-    /// Asks it to stop, and ends it if it does not.
+    /// Terminates it gracefully, and kills it after the grace period.
     pub(in crate::commands) async fn stop(mut self) {
         #[cfg(unix)]
         if let Some(pid) = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
-            // It may have ended meanwhile.
+            // It may have exited already.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             if tokio::time::timeout(GRACE, self.child.wait()).await.is_ok() {
                 return;
@@ -192,10 +191,10 @@ impl Program {
     }
 }
 
-/// A port that is free.
+/// Returns a free port.
 pub(in crate::commands) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    listener.map(|address| address.port()).map_err(|error| Failure::new(format!("no port is free: {error}")))
+    listener.map(|address| address.port()).map_err(|error| Failure::new(format!("no free port: {error}")))
 }
 
 #[cfg(test)]

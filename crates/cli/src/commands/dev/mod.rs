@@ -55,13 +55,13 @@ use crate::commands::cluster::{Claim, DEFAULT_KUBECONFIG, interrupted};
 use crate::failure::{Failure, Result};
 
 const ABOUT: &str = "\
-Run a project on an embedded cluster, live
+Run a project on an embedded cluster, with live reload
 
-Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role, applies \
-its samples, and shows what becomes of them, here and in the portal, which has the REST API of `steer serve`. Nothing else has to be installed, and Ctrl-C leaves nothing behind.
+Starts a cluster in this process, installs the project's CRDs and role, runs its operator with that role, applies \
+its samples, and shows their progress, here and in the portal, which includes the REST API of `steer serve`. Nothing else has to be installed, and Ctrl-C leaves nothing behind.
 
-A project is a watches.yaml with charts or with Ansible's roles and playbooks, a package in Rust, or a KUDO package. When its files change, \
-the operator is built and started anew; the cluster and its objects stay. What a changed chart changes in the releases is shown field by field.";
+A project is a watches.yaml with charts or with Ansible roles and playbooks, a Rust package, or a KUDO package. When its files change, \
+the operator is rebuilt and restarted; the cluster and its objects are kept. For a changed chart, the changes to its releases are shown field by field.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,16 +72,16 @@ Examples:
   steer dev ./cache-operator -- --log-level debug
                                                  a project in Rust, with arguments for its program";
 
-/// How often the view is brought up to date.
+/// Interval at which the view is updated.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long a program may take until it serves its webhooks.
+/// Timeout for a program to serve its webhooks.
 const WEBHOOK_START: Duration = Duration::from_secs(15);
 
-/// How many of the files that changed are named.
+/// Maximum number of changed files to name.
 const NAMED: usize = 3;
 
-/// Run a project on an embedded cluster, live
+/// Run a project on an embedded cluster, with live reload
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Dev {
@@ -89,19 +89,19 @@ pub(crate) struct Dev {
     #[arg(default_value = ".")]
     project: PathBuf,
 
-    /// Port to listen on [default: one that is free]
+    /// Port to listen on [default: a free port]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
-    /// End when all samples are ready
+    /// Exit when all samples are ready
     #[arg(long, visible_alias = "once")]
     until_ready: bool,
 
-    /// With --until-ready, fail after this long
+    /// With --until-ready, time after which to fail
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = super::release::duration)]
     timeout: Duration,
 
-    /// Keep the cluster's data in .steer/cluster, and start from it
+    /// Persist the cluster in .steer/cluster, and restore it from there
     #[arg(long)]
     keep: bool,
 
@@ -109,29 +109,29 @@ pub(crate) struct Dev {
     #[arg(long)]
     no_samples: bool,
 
-    /// Follow changes of the project's files [default: true, and false with --until-ready]
+    /// Reload when project files change [default: true, or false with --until-ready]
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     watch: Option<bool>,
 
-    /// Program of a project in Rust that is the operator [default: its only one]
+    /// Binary of a Rust project to run as the operator [default: the only binary]
     #[arg(long, value_name = "NAME")]
     bin: Option<String>,
 
-    /// Arguments for the program of a project in Rust
+    /// Arguments for the binary of a Rust project
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
 
-    /// How to show what happens [default: the whole screen of a terminal, live with --until-ready, else a line for each change]
+    /// Output format [default: screen on a terminal, live with --until-ready, otherwise plain]
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// The whole screen of the terminal: objects, events and logs that scroll, and keys to filter and open them.
+    /// Full screen: scrollable objects, events and logs, with keys to filter and open them.
     #[cfg_attr(not(feature = "screen"), value(skip))]
     Screen,
-    /// A picture beneath the lines, drawn again and again.
+    /// A line for each change, above a summary that is updated in place.
     Live,
     /// A line for each change.
     Plain,
@@ -150,20 +150,20 @@ impl Dev {
         let screen = Screen::new(format);
         let changed = Arc::clone(&screen.changed);
         let board = Board(Arc::new(Mutex::new(screen)));
-        // Dropped, it gives the terminal back, before anything else is written.
+        // On drop, it restores the terminal before anything else is written.
         let terminal = match format {
             Format::Screen => Some(Terminal::enter(board.clone(), changed)?),
             Format::Live | Format::Plain | Format::Json => None,
         };
         let ended = self.serve_on(project, board.clone(), terminal, globals).await;
         if ended.is_err() {
-            // What led to it was on a screen that is no more.
+            // The messages that led to the failure were on the interface's screen, which is gone.
             board.interface(|interface| interface.messages().for_each(|line| println!("{line}")));
         }
         ended
     }
 
-    /// How to show what happens. Keys need a terminal to come from, and `--until-ready` ends by itself.
+    /// Returns the output format: the flag, or a default that depends on the terminal and `--until-ready`.
     fn format(&self) -> Format {
         let (shows, asks) = (std::io::stdout().is_terminal(), std::io::stdin().is_terminal());
         self.output.unwrap_or(match (shows, asks && !self.until_ready) {
@@ -245,7 +245,7 @@ impl Dev {
         ended.and(stopped)
     }
 
-    /// Brings operators and samples up to date whenever files of the project change, for ever.
+    /// Reloads operators and samples whenever files of the project change, forever.
     async fn follow(
         &self,
         project: &mut Project,
@@ -266,11 +266,11 @@ impl Dev {
             tokio::select! {
                 () = change => {}
                 how = operators.ended() => {
-                    let failure = Failure::new(format!("the operator ended: {how}"));
+                    let failure = Failure::new(format!("the operator exited: {how}"));
                     if !follows {
                         return Err(failure);
                     }
-                    let failure = failure.help("the next change of a file starts it again");
+                    let failure = failure.help("it is restarted when a file changes");
                     place.board.with(|screen| screen.failure(&failure));
                     continue;
                 }
@@ -296,10 +296,10 @@ impl Dev {
             let path = path.strip_prefix(&self.project).unwrap_or(path);
             place.board.with(|screen| screen.doing(&format!("{} changed", path.display())));
         }
-        // A file that is being written may be half of itself: the next change tries again.
+        // A file may be read while it is half written: the next change tries again.
         let loaded = Project::load(&self.project)?;
         if loaded.parts.len() != project.parts.len() {
-            return Err(Failure::new("the project is of another sort now").help("start `steer dev` again"));
+            return Err(Failure::new("the project's type has changed").help("restart `steer dev`"));
         }
         *project = loaded;
         operators.reload(project, place, changed).await;
@@ -310,11 +310,11 @@ impl Dev {
         Ok(())
     }
 
-    /// Shows the view until everything is ready, or for ever.
+    /// Shows the view until everything is ready, or forever.
     async fn show(&self, view: &View, board: &Board, begun: Instant, samples: usize) -> Result {
         let (mut scene, mut version) = (Scene::default(), None);
         loop {
-            // To look is to list all kinds: not while nothing has happened.
+            // Looking lists all kinds, so it is skipped while nothing has changed.
             let current = Some(view.version());
             if version != current {
                 scene = view.look().await?;
@@ -347,7 +347,9 @@ impl Dev {
     }
 }
 
-/// Applies the samples, and says how many there are. A program that has just been started may not serve its webhooks yet.
+/// Applies the samples and returns their number.
+///
+/// Retries while a program that was just started does not serve its webhooks yet.
 async fn apply_samples(project: &Project, place: &Place) -> Result<usize> {
     let begun = Instant::now();
     loop {
@@ -364,7 +366,7 @@ async fn apply_samples(project: &Project, place: &Place) -> Result<usize> {
     }
 }
 
-/// Waits for a key or a signal that ends the program.
+/// Waits until a key or a signal requests the exit.
 async fn end_asked_for(terminal: Option<&mut Terminal>, cluster: &Cluster) -> Result {
     let keys = async {
         match terminal {
@@ -378,11 +380,11 @@ async fn end_asked_for(terminal: Option<&mut Terminal>, cluster: &Cluster) -> Re
     }
 }
 
-/// Keeps what operators in this process log, for the portal and the terminal interface: lines have no room for it.
+/// Captures the logs of operators in this process for the portal and the terminal interface.
 fn keep_log(log: &PortalLog, board: &Board) {
     let log = log.clone();
     let board = board.interface(|_| ()).map(|()| board.clone());
-    // Fails if there is a subscriber already, whose choice counts.
+    // Fails if a subscriber is installed already, which then takes precedence.
     let _ = tracing_subscriber::fmt()
         .with_ansi(false)
         .without_time()
@@ -392,7 +394,7 @@ fn keep_log(log: &PortalLog, board: &Board) {
         .try_init();
 }
 
-/// Adds what is written at once, a line, to a log.
+/// Appends each write, which is a whole line, to a log.
 struct LogWriter(PortalLog, Option<Board>);
 
 impl std::io::Write for LogWriter {

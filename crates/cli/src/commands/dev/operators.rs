@@ -1,4 +1,4 @@
-//! The operators of a project on its embedded cluster: started, reloaded when files change, and stopped.
+//! Runs a project's operators on the embedded cluster: starts, reloads on file changes, and stops them.
 
 use std::ffi::OsString;
 use std::future::pending;
@@ -17,18 +17,18 @@ use tokio::task::JoinHandle;
 use super::cargo::{self, Executable, Program};
 use super::interface::Interface;
 use super::portal::PortalLog;
-use super::program::{Installed, Ports, Surroundings};
+use super::program::{CommandEnvironment, Installed, Ports};
 use super::project::{self, Account, Part, Project};
 use super::screen::Screen;
 use super::view::Watched;
 use crate::failure::{Failure, Result};
 
-/// What is changed by hand if the role of a project lacks something.
+/// How to add a missing permission to a project's role files.
 const ROLE_FILES: &str = "add it to config/rbac";
-/// The same for operators whose role follows from their code.
+/// How to add a missing permission to an operator whose role is generated from code.
 const ROLE_CODE: &str = "declare it with Operator::permission";
 
-/// The screen, which operators write to as well.
+/// The screen, shared with operators that write to it.
 #[derive(Clone)]
 pub(super) struct Board(pub(super) Arc<Mutex<Screen>>);
 
@@ -41,31 +41,31 @@ impl Board {
         self.with(|screen| screen.say(text));
     }
 
-    /// Does something to the terminal interface, if there is one.
+    /// Calls a function with the terminal interface, if there is one.
     pub(super) fn interface<T>(&self, work: impl FnOnce(&mut Interface) -> T) -> Option<T> {
         self.with(|screen| screen.interface.as_mut().map(work))
     }
 }
 
-/// Where operators run, and how.
+/// The environment in which operators run.
 pub(super) struct Place {
     pub(super) root: PathBuf,
     pub(super) cluster: Cluster,
     pub(super) board: Board,
-    /// What programs wrote last.
+    /// The recent output of programs.
     pub(super) log: PortalLog,
-    /// The way to the cluster for administrators.
+    /// The administrator's kubeconfig.
     pub(super) kubeconfig: PathBuf,
-    /// Where a program finds its way to the cluster.
+    /// Path of the kubeconfig for an operator's program.
     pub(super) operator_kubeconfig: PathBuf,
-    /// Which program of a package is the operator.
+    /// The name of the package's program that is the operator.
     pub(super) bin: Option<String>,
-    /// More arguments of a program.
+    /// Further arguments of the program.
     pub(super) arguments: Vec<OsString>,
     pub(super) in_colour: bool,
 }
 
-/// The operators of a project, running.
+/// The running operators of a project.
 #[derive(Default)]
 pub(super) struct Operators {
     running: Vec<Running>,
@@ -78,17 +78,17 @@ pub(super) struct InProcess {
 }
 
 enum Running {
-    /// Of charts or plays. There is no operator if the last one ended.
+    /// An operator of charts or plays; `None` if it has ended.
     Watches { operator: Option<InProcess>, watched: Watched, metrics: SocketAddr },
-    /// Of a KUDO package. There is no operator if the last one ended.
+    /// An operator of a KUDO package; `None` if it has ended.
     Package { operator: Option<InProcess>, metrics: SocketAddr },
-    /// In Rust. There is no program if the last one ended.
+    /// An operator in Rust; its program is `None` if it has exited.
     Crate { executable: Executable, program: Option<Box<Program>>, watched: Watched, ports: Ports },
 }
 
 impl Place {
-    fn surroundings(&self) -> Surroundings<'_> {
-        Surroundings {
+    fn command_environment(&self) -> CommandEnvironment<'_> {
+        CommandEnvironment {
             root: &self.root,
             cluster: &self.cluster,
             kubeconfig: &self.kubeconfig,
@@ -97,7 +97,7 @@ impl Place {
     }
 }
 
-/// What the view shows of a program.
+/// Returns what the view watches for a program.
 fn watched(installed: &Installed) -> Watched {
     let remedy = if installed.has_commands { ROLE_CODE } else { ROLE_FILES };
     Watched::of(installed.kinds.clone()).user(installed.account.as_ref(), remedy)
@@ -107,13 +107,13 @@ impl InProcess {
     pub(super) fn start(operator: Operator, client: Client) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(operator.run_until(client, async {
-            // Dropping the sender stops the operator as well.
+            // Dropping the sender also stops the operator.
             let _ = stopped.await;
         }));
         Self { stop, ended }
     }
 
-    /// Returns when it ended by itself, with what it ended with.
+    /// Waits until it ends on its own, and returns the result as text.
     async fn ended(&mut self) -> String {
         match (&mut self.ended).await {
             Ok(Ok(())) => "without an error".to_owned(),
@@ -124,13 +124,14 @@ impl InProcess {
 
     async fn stop(self) -> Result {
         drop(self.stop);
-        let ended = self.ended.await.map_err(|error| Failure::new(format!("the operator ended: {error}")))?;
+        let ended =
+            self.ended.await.map_err(|error| Failure::new(format!("the operator failed: {error}")))?;
         ended.map_err(|error| Failure::new(error.to_string()))
     }
 }
 
 impl Operators {
-    /// Installs what the operators of a project need, and starts them.
+    /// Installs the prerequisites of a project's operators, and starts them.
     pub(super) async fn start(project: &Project, place: &Place) -> Result<Self> {
         let mut operators = Self::default();
         for part in &project.parts {
@@ -139,7 +140,7 @@ impl Operators {
         Ok(operators)
     }
 
-    /// What the view shows.
+    /// Returns what the view watches.
     pub(super) fn watched(&self) -> Watched {
         let mut all = Watched::default();
         for running in &self.running {
@@ -153,7 +154,7 @@ impl Operators {
         all
     }
 
-    /// The operators by name, with the addresses of their metrics.
+    /// Returns the operators' names with their metrics addresses.
     pub(super) fn metrics(&self) -> Vec<(String, SocketAddr)> {
         let metrics = |running: &Running| match running {
             Running::Watches { metrics, .. } => ("charts and plays".to_owned(), *metrics),
@@ -166,12 +167,12 @@ impl Operators {
         self.running.iter().map(metrics).collect()
     }
 
-    /// How many objects the operators brought along themselves.
+    /// Returns the number of instances that the operators installed themselves.
     pub(super) fn instances(&self) -> usize {
         self.running.iter().filter(|running| matches!(running, Running::Package { .. })).count()
     }
 
-    /// Brings the operators up to date with files that have changed. One that cannot be keeps running as it was.
+    /// Reloads the operators after files changed. An operator that fails to reload keeps running unchanged.
     pub(super) async fn reload(&mut self, project: &Project, place: &Place, changed: &[PathBuf]) {
         for (running, part) in self.running.iter_mut().zip(&project.parts) {
             if let Err(failure) = running.reload(project, part, place, changed).await {
@@ -180,7 +181,9 @@ impl Operators {
         }
     }
 
-    /// Returns when an operator ended by itself, with what it ended with. The next reload starts it again.
+    /// Waits until an operator ends on its own, and returns the result as text.
+    ///
+    /// The next reload restarts it.
     pub(super) async fn ended(&mut self) -> String {
         if self.running.is_empty() {
             return pending().await;
@@ -230,7 +233,7 @@ impl Running {
         }
     }
 
-    /// Returns when the operator ended by itself, with what it ended with.
+    /// Waits until the operator ends on its own, and returns the result as text.
     async fn ended(&mut self) -> String {
         match self {
             Self::Watches { operator, .. } | Self::Package { operator, .. } => {
@@ -243,14 +246,14 @@ impl Running {
                 let Some(running) = program else { return pending().await };
                 let status = running.ended().await;
                 *program = None;
-                status.map_or_else(|| "it is not known how".to_owned(), |status| status.to_string())
+                status.map_or_else(|| "unknown exit status".to_owned(), |status| status.to_string())
             }
         }
     }
 
     #[expect(clippy::needless_pass_by_ref_mut, reason = "the parts are changed through the match")]
     async fn reload(&mut self, project: &Project, part: &Part, place: &Place, changed: &[PathBuf]) -> Result {
-        // Samples are applied without the operator's doing.
+        // Samples are applied separately.
         let is_about_operator = |path: &PathBuf| !path.starts_with(place.root.join("config/samples"));
         if !changed.iter().any(is_about_operator) {
             return Ok(());
@@ -258,7 +261,7 @@ impl Running {
         let client = place.cluster.client();
         match (self, part) {
             (Self::Crate { executable, program, watched, ports }, Part::Crate) => {
-                // Their definitions and role follow from the code.
+                // Definitions and role are generated from the code.
                 if changed.iter().all(|path| path.starts_with(place.root.join("config"))) {
                     return Ok(());
                 }
@@ -266,13 +269,14 @@ impl Running {
                 if built == *executable && program.is_some() {
                     return Ok(());
                 }
-                let installed = place.surroundings().install(project, &built.path, ports.webhook).await?;
+                let installed =
+                    place.command_environment().install(project, &built.path, ports.webhook).await?;
                 if let Some(program) = program.take() {
                     program.stop().await;
                 }
                 *program = Some(Box::new(start_program(place, &built.path, &installed, *ports)?));
                 (*executable, *watched) = (built, self::watched(&installed));
-                place.board.say("the operator runs as it is now");
+                place.board.say("operator restarted with the new build");
                 Ok(())
             }
             (Self::Package { operator, metrics }, Part::Package(package)) => {
@@ -282,14 +286,14 @@ impl Running {
                 project.install_definitions(&client).await?;
                 let account = project.install_role(&client).await?;
                 let (next, client) = prepare(project, part, place, account.as_ref(), *metrics).await?;
-                // Two operators of one kind would undo what the other did.
+                // Two operators for one kind would undo each other's changes.
                 let stopped = match operator.take() {
                     Some(last) => last.stop().await,
                     None => Ok(()),
                 };
                 *operator = Some(InProcess::start(next, client));
                 *watched = Watched::of(part.kinds()).reporting().user(account.as_ref(), ROLE_FILES);
-                place.board.say("the operator runs as its files are now");
+                place.board.say("operator reloaded");
                 stopped
             }
             _ => Ok(()),
@@ -297,7 +301,7 @@ impl Running {
     }
 }
 
-/// The operator of charts or plays, and the client that it works with.
+/// Creates the operator of charts or plays, and its client.
 async fn prepare(
     project: &Project,
     part: &Part,
@@ -312,17 +316,18 @@ async fn prepare(
     let board = place.board.clone();
     let tell = Box::new(move |line: &str| board.with(|screen| screen.log(line)));
     let operator = part.operator(project.is_namespaced, &client, tell).await?;
-    let operator = operator.ok_or_else(|| Failure::new("the operator is not made of charts or plays"))?;
+    let operator = operator.ok_or_else(|| Failure::new("the operator has no charts or plays"))?;
     Ok((operator.metrics_address(metrics), client))
 }
 
-/// An address for metrics, on this machine alone.
+/// Returns an address for metrics on localhost.
 fn metrics_address() -> Result<SocketAddr> {
     Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, cargo::free_port()?)))
 }
 
-/// Builds the package, and says how that went. Cargo's own words are shown as they come the first time, when it takes
-/// long, and afterwards if they are about the project.
+/// Builds the package and reports the result.
+///
+/// Cargo's output is shown live for the first build, which takes long, and afterwards only for warnings and errors.
 async fn build(place: &Place, is_first: bool) -> Result<Executable> {
     let begun = Instant::now();
     place.board.with(|screen| screen.doing("cargo build"));
@@ -347,7 +352,7 @@ async fn build(place: &Place, is_first: bool) -> Result<Executable> {
 async fn start_crate(project: &Project, place: &Place) -> Result<Running> {
     let executable = build(place, true).await?;
     let ports = Ports { webhook: cargo::free_port()?, metrics: metrics_address()?, probes: None };
-    let installed = place.surroundings().install(project, &executable.path, ports.webhook).await?;
+    let installed = place.command_environment().install(project, &executable.path, ports.webhook).await?;
     for (api_version, kind) in &installed.kinds {
         place.board.say(&format!("{kind} of {api_version} established"));
     }
@@ -363,14 +368,14 @@ fn start_program(place: &Place, program: &Path, installed: &Installed, ports: Po
         log.push(&line);
         board.with(|screen| screen.log(&line));
     };
-    place.surroundings().start(program, installed, ports, &place.arguments, said)
+    place.command_environment().start(program, installed, ports, &place.arguments, said)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// An operator whose port is taken ends at once.
+    /// An operator whose port is in use exits at once.
     #[tokio::test]
     async fn an_operator_that_ends_in_this_process_is_noticed() {
         let cluster = Cluster::builder().workloads(false).start().await.unwrap();

@@ -1,4 +1,4 @@
-//! A KUDO package as the operator of a project.
+//! Runs a KUDO package as the operator of a project.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ impl Package {
         Ok(operator)
     }
 
-    /// Brings the cluster up to date with the package's files, and starts the operator again if it ended.
+    /// Updates the cluster from the package's files, and restarts the operator if it has ended.
     pub(super) async fn reload(
         &self,
         place: &Place,
@@ -48,7 +48,7 @@ impl Package {
         let packages = kudo::read(&self.0)?;
         if running.is_none() {
             *running = Some(InProcess::start(operator(metrics), place.cluster.client()));
-            place.board.say("the operator runs again");
+            place.board.say("operator restarted");
         }
         replace(place, &packages).await
     }
@@ -58,7 +58,7 @@ fn operator(metrics: SocketAddr) -> Operator {
     KudoOperator::new().files(SimulatedFiles).operator().metrics_address(metrics)
 }
 
-/// Puts a package in the place of what it was before, and runs the plan that brings its instance up to date.
+/// Replaces the installed package, and runs the plan that updates its instance.
 async fn replace(place: &Place, packages: &[Content]) -> Result {
     let Some(package) = packages.first() else { return Ok(()) };
     let kudo = Kudo::new(place.cluster.client(), NAMESPACE);

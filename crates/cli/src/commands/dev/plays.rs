@@ -1,4 +1,4 @@
-//! Ansible's roles and playbooks as the operator of a project.
+//! Runs Ansible roles and playbooks as the operator of a project.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use steersman_ansible_operator::{Defaults, Observer, Progress, Step, Watches, ad
 use super::project::Tell;
 use crate::failure::{Failure, Result};
 
-/// The roles and playbooks that watches.yaml names.
+/// The roles and playbooks in watches.yaml.
 pub(crate) struct Plays(pub(in crate::commands) Box<Watches>);
 
 impl Plays {
@@ -20,25 +20,25 @@ impl Plays {
         Ok(Self(Box::new(watches.map_err(|error| Failure::new(error.to_string()))?)))
     }
 
-    /// The kinds of the objects that plays run for, each with its API version.
+    /// Returns API version and kind of the objects that plays run for.
     pub(super) fn kinds(&self) -> Vec<(String, String)> {
         let configs = self.0.entries.iter().map(|watch| &watch.config);
         configs.map(|config| (config.api_version(), config.kind.clone())).collect()
     }
 
-    /// Adds the controllers of the plays to an operator. Each task is told as it starts.
+    /// Adds the controllers of the plays to an operator. `tell` is called as each task starts.
     pub(super) async fn add_to(&self, operator: Operator, client: &Client, tell: Tell) -> Result<Operator> {
         let defaults = Defaults {
             observer: Some(Observer::new(move |progress| tell_progress(&progress, &tell))),
             ..Default::default()
         };
         add_watches(operator, &self.0, &defaults, client).await.map_err(|error| {
-            Failure::new(error.to_string()).help("VIRTUAL_ENV or PATH name a Python that has ansible-core")
+            Failure::new(error.to_string()).help("use a Python with ansible-core: set VIRTUAL_ENV or PATH")
         })
     }
 }
 
-/// A line for each task of a play, and for what goes wrong.
+/// Reports each task of a play, and failures, in a line.
 fn tell_progress(progress: &Progress, tell: &Tell) {
     let Progress { kind, object, step, .. } = progress;
     let place = |path: &Option<String>| path.as_ref().map_or(String::new(), |path| format!(" ({path})"));

@@ -1,4 +1,4 @@
-//! The program of a package in Rust on an embedded cluster: what it needs installed, and started as who it is.
+//! Runs a Rust package's program on an embedded cluster, with its own manifests and account.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,37 +12,37 @@ use super::cargo::{self, Program};
 use super::project::{self, Account, NAMESPACE, Project, text};
 use crate::failure::{Failure, Result};
 
-/// Where a program runs.
-pub(in crate::commands) struct Surroundings<'a> {
+/// The environment of a program.
+pub(in crate::commands) struct CommandEnvironment<'a> {
     /// The directory of its package.
     pub(in crate::commands) root: &'a Path,
     pub(in crate::commands) cluster: &'a Cluster,
-    /// The way to the cluster for administrators.
+    /// The administrator's kubeconfig.
     pub(in crate::commands) kubeconfig: &'a Path,
-    /// Where the program finds its own way to the cluster.
+    /// Path of the kubeconfig for the program.
     pub(in crate::commands) operator_kubeconfig: &'a Path,
 }
 
-/// Where a program serves.
+/// The ports that a program serves on.
 #[derive(Clone, Copy)]
 pub(in crate::commands) struct Ports {
     pub(in crate::commands) webhook: u16,
     pub(in crate::commands) metrics: SocketAddr,
-    /// For /readyz; nowhere without one.
+    /// The address of /readyz; not served if `None`.
     pub(in crate::commands) probes: Option<SocketAddr>,
 }
 
-/// What was installed for a program.
+/// The result of installing a program's manifests.
 pub(in crate::commands) struct Installed {
     pub(in crate::commands) account: Option<Account>,
-    /// The kinds that it defines, each with its API version.
+    /// API version and kind of its definitions.
     pub(in crate::commands) kinds: Vec<(String, String)>,
-    /// Whether it is a program of the crate `steersman`, with its commands and flags.
+    /// Whether it uses the crate `steersman`, and so has its commands and flags.
     pub(in crate::commands) has_commands: bool,
 }
 
-impl Surroundings<'_> {
-    /// Installs what the program of a package says that it needs, but for itself; else what is in config/.
+impl CommandEnvironment<'_> {
+    /// Installs the manifests printed by a package's program, except its Deployment; else those in config/.
     pub(in crate::commands) async fn install(
         &self,
         project: &Project,
@@ -64,7 +64,7 @@ impl Surroundings<'_> {
                 "ServiceAccount" | "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => {
                     roles.push((program.to_owned(), document));
                 }
-                // The operator is a process of this machine.
+                // The operator runs as a local process instead.
                 "Deployment" => {}
                 "Service" => {
                     let name = text(&document, "/metadata/name");
@@ -76,7 +76,7 @@ impl Surroundings<'_> {
                 _ => others.push(document),
             }
         }
-        // Kinds that the operator works on and does not define itself are in config/.
+        // Kinds that the operator reconciles but does not define are in config/.
         project.install_definitions(&client).await?;
         let mut kinds = project.defined_kinds()?;
         kinds.extend(definitions.iter().map(|(_, definition)| project::defined_kind(definition)));
@@ -91,7 +91,7 @@ impl Surroundings<'_> {
         Ok(Installed { account, kinds, has_commands: true })
     }
 
-    /// Starts a program with the account and the ports that are its own. `said` gets what it writes, line by line.
+    /// Starts a program with its own account and ports. `said` receives its output by line.
     pub(in crate::commands) fn start(
         &self,
         program: &Path,

@@ -1,4 +1,4 @@
-//! A project on disk: its watches, definitions, role and samples.
+//! Loads a project from disk: its watches, definitions, role and samples.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,33 +18,33 @@ use super::plays::Plays;
 use super::project_file::ProjectFile;
 use crate::failure::{Failure, Result};
 
-/// How long definitions may take to be served.
+/// Timeout for definitions to be established.
 const ESTABLISH: Duration = Duration::from_secs(30);
 
-/// The namespace that objects go to which name none.
+/// The namespace of objects that specify none.
 pub(crate) const NAMESPACE: &str = "default";
 
 /// A project on disk.
 pub(crate) struct Project {
     root: PathBuf,
     pub(crate) parts: Vec<Part>,
-    /// Whether the operator works in one namespace alone.
+    /// Whether the operator watches only one namespace.
     pub(crate) is_namespaced: bool,
 }
 
-/// What an operator of a project is made of.
+/// A part of a project, each run by an operator.
 pub(crate) enum Part {
-    /// Charts that watches.yaml names.
+    /// The charts in watches.yaml.
     Charts(Vec<WatchConfig>),
-    /// Roles and playbooks that watches.yaml names.
+    /// The roles and playbooks in watches.yaml.
     Plays(Plays),
     /// A KUDO package.
     Package(Package),
-    /// Code in Rust.
+    /// A Rust crate.
     Crate,
 }
 
-/// What a simulation begins with.
+/// The initial objects of a simulation.
 pub(in crate::commands) struct Given {
     /// Definitions, namespaces and roles.
     pub(in crate::commands) objects: Vec<Value>,
@@ -52,11 +52,11 @@ pub(in crate::commands) struct Given {
     pub(in crate::commands) account: Option<(String, String)>,
 }
 
-/// Who the operator is.
+/// The operator's service account.
 pub(crate) struct Account {
     namespace: String,
     pub(crate) name: String,
-    /// How many things it may do, as the rules of its roles count them.
+    /// Number of permissions that the rules of its roles grant.
     pub(crate) permissions: usize,
 }
 
@@ -66,34 +66,34 @@ impl Account {
     }
 }
 
-/// Takes lines about what an operator in this process does.
+/// Callback for progress lines of an operator in this process.
 pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What the operator runs as, for people.
+/// Describes the operator's account for people.
 pub(in crate::commands) fn describe(account: Option<&Account>) -> String {
     match account {
         Some(account) => {
             format!("operator running as {} ({} permissions)", account.name, account.permissions)
         }
-        None => "operator running as administrator: there is no role in config/rbac".to_owned(),
+        None => "operator running as administrator: config/rbac has no role".to_owned(),
     }
 }
 
-/// A sample that was applied.
+/// An applied sample.
 pub(crate) struct Sample {
     pub(crate) file: String,
 }
 
 impl Project {
     pub(crate) fn load(root: &Path) -> Result<Self> {
-        // A project need not have one.
+        // The PROJECT file is optional.
         let file = ProjectFile::load(root)?;
         let mut parts = Vec::new();
         let watches = root.join("watches.yaml");
         if watches.exists() {
             parts.push(Part::of_watches(&watches)?);
         }
-        // A chart's project may have code beside it that is none of the operator's.
+        // A chart project may contain code that is unrelated to the operator.
         let is_rust = file.as_ref().and_then(|file| file.is_rust);
         let has_code = is_rust.unwrap_or(!watches.exists());
         if has_code && root.join("Cargo.toml").exists() {
@@ -104,7 +104,7 @@ impl Project {
             parts.push(Part::Package(Package::load(path)?));
         }
         if parts.is_empty() {
-            let missing = "it has no watches.yaml, Cargo.toml or operator.yaml";
+            let missing = "no watches.yaml, Cargo.toml or operator.yaml found";
             return Err(Failure::new(format!("{} is not a project: {missing}", root.display())).help(
                 "name the project's directory: steer dev examples/minimart; `steer init` makes a project",
             ));
@@ -113,12 +113,12 @@ impl Project {
         Ok(Self { root: root.to_owned(), parts, is_namespaced })
     }
 
-    /// The directory of any operator: only its config/ is read.
+    /// Returns a project without operators, of which only config/ is used.
     pub(in crate::commands) fn config_of(root: &Path) -> Self {
         Self { root: root.to_owned(), parts: Vec::new(), is_namespaced: false }
     }
 
-    /// The operator of the charts or plays in watches.yaml.
+    /// Creates the operator of the charts or plays in watches.yaml.
     pub(crate) async fn operator(&self, client: &Client) -> Result<Operator> {
         for part in &self.parts {
             if let Some(operator) = part.operator(self.is_namespaced, client, Box::new(|_| {})).await? {
@@ -128,23 +128,23 @@ impl Project {
         Err(Failure::new(format!("{} has no watches.yaml", self.root.display())))
     }
 
-    /// Installs the definitions in config/crd and waits until they are served.
+    /// Installs the definitions in config/crd and waits until they are established.
     pub(crate) async fn install_definitions(&self, client: &Client) -> Result<Vec<String>> {
         install_definitions(client, documents(&self.root.join("config/crd/bases"))?).await
     }
 
-    /// Installs what is in config/rbac, and says whom the operator runs as.
+    /// Installs config/rbac and returns the operator's account.
     pub(crate) async fn install_role(&self, client: &Client) -> Result<Option<Account>> {
         install_role(client, documents(&self.root.join("config/rbac"))?).await
     }
 
-    /// The kinds that config/crd defines, each with its API version.
+    /// Returns API version and kind of the definitions in config/crd.
     pub(super) fn defined_kinds(&self) -> Result<Vec<(String, String)>> {
         let definitions = documents(&self.root.join("config/crd/bases"))?;
         Ok(definitions.iter().map(|(_, definition)| defined_kind(definition)).collect())
     }
 
-    /// What a simulation finds in the cluster: definitions, namespaces and roles, and the service account of the operator.
+    /// Returns a simulation's initial objects (definitions, namespaces, roles) and the operator's account.
     pub(in crate::commands) fn given(&self) -> Result<Given> {
         let mut given: Vec<Value> = documents(&self.root.join("config/crd/bases"))?
             .into_iter()
@@ -162,12 +162,12 @@ impl Project {
         Ok(Given { objects: given, account })
     }
 
-    /// What is in config/samples.
+    /// Returns the objects in config/samples.
     pub(in crate::commands) fn samples(&self) -> Result<Vec<Value>> {
         Ok(documents(&self.root.join("config/samples"))?.into_iter().map(|(_, sample)| sample).collect())
     }
 
-    /// Applies what is in config/samples.
+    /// Applies the objects in config/samples.
     pub(crate) async fn apply_samples(&self, client: &Client) -> Result<Vec<Sample>> {
         let kinds = Kinds::new(client.clone());
         let mut samples = Vec::new();
@@ -180,14 +180,14 @@ impl Project {
     }
 }
 
-/// Namespace and name of the first service account among objects.
+/// Returns namespace and name of the first service account among objects.
 pub(in crate::commands) fn account_in(objects: &[Value]) -> Option<(String, String)> {
     let account = objects.iter().find(|object| text(object, "/kind") == "ServiceAccount")?;
     let namespace = Some(text(account, "/metadata/namespace")).filter(|name| !name.is_empty());
     Some((namespace.unwrap_or(NAMESPACE).to_owned(), text(account, "/metadata/name").to_owned()))
 }
 
-/// API version and kind that a definition stores.
+/// Returns the storage version, as API version, and kind of a definition.
 pub(super) fn defined_kind(definition: &Value) -> (String, String) {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
     let stored = versions.and_then(|all| all.iter().find(|one| one["storage"] == true));
@@ -198,7 +198,7 @@ pub(super) fn defined_kind(definition: &Value) -> (String, String) {
     )
 }
 
-/// Installs definitions and waits until they are served.
+/// Installs definitions and waits until they are established.
 pub(in crate::commands) async fn install_definitions(
     client: &Client,
     documents: Vec<(PathBuf, Value)>,
@@ -225,14 +225,14 @@ pub(in crate::commands) async fn install_definitions(
     Ok(names)
 }
 
-/// Installs a role with its account and bindings, and says whom the operator runs as.
+/// Installs a role with its account and bindings, and returns the operator's account.
 pub(super) async fn install_role(
     client: &Client,
     mut documents: Vec<(PathBuf, Value)>,
 ) -> Result<Option<Account>> {
     let kinds = Kinds::new(client.clone());
-    // Namespaces first: what is in them needs them. That of kubebuilder's layout is made by config/manager, which is not
-    // applied here.
+    // Namespaces first, as other objects require them. In kubebuilder's layout config/manager creates the operator's, which is
+    // not applied here.
     documents.sort_by_key(|(_, document)| text(document, "/kind") != "Namespace");
     make_namespaces(client, &documents).await?;
     let mut account = None;
@@ -252,7 +252,7 @@ pub(super) async fn install_role(
     Ok(account.map(|(namespace, name)| Account { namespace, name, permissions }))
 }
 
-/// Makes the namespaces that documents name.
+/// Creates the namespaces of the documents.
 async fn make_namespaces(client: &Client, documents: &[(PathBuf, Value)]) -> Result {
     let names: BTreeSet<&str> =
         documents.iter().map(|(_, document)| text(document, "/metadata/namespace")).collect();
@@ -277,7 +277,7 @@ impl Part {
         Ok(Self::Charts(watches))
     }
 
-    /// The kinds of the objects that the operator works on, each with its API version.
+    /// Returns API version and kind of the objects that the operator reconciles.
     pub(crate) fn kinds(&self) -> Vec<(String, String)> {
         match self {
             Self::Charts(watches) => {
@@ -289,7 +289,9 @@ impl Part {
         }
     }
 
-    /// The operator, if it runs in this process and needs no more than a client. Of plays, each task is told as it starts.
+    /// Creates the operator, if it runs in this process and requires only a client.
+    ///
+    /// For plays, `tell` is called as each task starts.
     pub(crate) async fn operator(
         &self,
         is_namespaced: bool,
@@ -315,7 +317,7 @@ impl Part {
     }
 }
 
-/// API version and kind of the instances of KUDO packages.
+/// Returns API version and kind of KUDO's instances.
 pub(super) fn instances() -> (String, String) {
     ("kudo.dev/v1beta1".to_owned(), "Instance".to_owned())
 }
@@ -323,7 +325,7 @@ pub(super) fn instances() -> (String, String) {
 /// Whether a watches.yaml names roles or playbooks.
 fn has_plays(path: &Path) -> Result<bool> {
     let text = std::fs::read(path).map_err(|error| broken(path, &error))?;
-    // What is wrong with the file is said by those who read all of it.
+    // A malformed file is reported when it is fully parsed later.
     let entries = steersman_yaml::array_from_slice(&text).unwrap_or_default();
     Ok(entries.iter().any(|entry| entry.get("role").or_else(|| entry.get("playbook")).is_some()))
 }
@@ -332,14 +334,14 @@ pub(super) fn text<'a>(document: &'a Value, pointer: &str) -> &'a str {
     document.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// How many combinations of resource and verb a role allows.
+/// Counts the combinations of resource and verb that a role allows.
 fn count(role: &Value) -> usize {
     let length = |rule: &Value, key: &str| rule.get(key).and_then(Value::as_array).map_or(0, Vec::len);
     let rules = role.get("rules").and_then(Value::as_array);
     rules.into_iter().flatten().map(|rule| length(rule, "resources") * length(rule, "verbs")).sum()
 }
 
-/// The objects in the files of a directory, in the order of the files' names. What kustomize reads is left out.
+/// Reads the objects of a directory's files, sorted by file name, without kustomization files.
 fn documents(directory: &Path) -> Result<Vec<(PathBuf, Value)>> {
     let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir(directory) else { return Ok(found) };
@@ -355,7 +357,7 @@ fn documents(directory: &Path) -> Result<Vec<(PathBuf, Value)>> {
     Ok(found)
 }
 
-/// The objects in a file, or in the files of a directory.
+/// Reads the objects of a file, or of the files in a directory.
 pub(in crate::commands) fn documents_at(path: &Path) -> Result<Vec<Value>> {
     if path.is_dir() {
         return Ok(documents(path)?.into_iter().map(|(_, document)| document).collect());

@@ -1,4 +1,4 @@
-//! Output of `steer dev`: the terminal interface, a picture that is redrawn beneath the lines, or a log of lines.
+//! Output of `steer dev`: the terminal interface, a live view below the log, or log lines only.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write as _;
@@ -19,47 +19,47 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Yellow.on_default();
 const QUIET: Style = AnsiColor::BrightBlack.on_default();
 
-/// How many events a picture has.
+/// Number of events in the live view.
 const EVENTS: usize = 5;
-/// How many lines of the operator's log a picture has.
+/// Number of operator log lines in the live view.
 const LOG: usize = 5;
-/// The most that is said of an event or a refusal; what is longer is cut.
+/// Maximum length of an event or a denied request; longer ones are truncated.
 const WIDTH: usize = 150;
-/// Lines that do not fit are cut by the terminal: were they wrapped, there would be more of them than are counted.
+/// Disables line wrapping: wrapped lines would take more rows than are erased later.
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
 
-/// What a message is about.
+/// The type of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// Something is done.
+    /// Something was completed.
     Done,
-    /// Something has begun that takes time.
+    /// Something that takes time was started.
     Doing,
-    /// A line of another program, or a difference between releases.
+    /// Output of another program, or a difference between releases.
     Output,
     /// Something went wrong.
     Error,
 }
 
-/// Where the view is shown.
+/// The output of the view.
 pub(super) struct Screen {
     format: Format,
-    /// The last picture.
+    /// The last frame.
     last: String,
-    /// What was said last of each object.
+    /// The last reported state and detail of each object.
     said: BTreeMap<String, (String, String)>,
-    /// Which events and refusals were shown.
+    /// The events and denied requests already shown.
     shown: BTreeSet<String>,
-    /// Whether it was said what to try.
+    /// Whether hints were shown.
     hinted: bool,
-    /// What was released last for each object.
+    /// The last released manifest of each object.
     released: BTreeMap<String, String>,
-    /// The last lines that the operator wrote.
+    /// The last lines of the operator's log.
     log: VecDeque<String>,
-    /// What has the terminal for itself, if this is [`Format::Screen`].
+    /// The terminal interface, for [`Format::Screen`].
     pub(super) interface: Option<Interface>,
-    /// Says that the interface is to be drawn again.
+    /// Notified when the interface must be redrawn.
     pub(super) changed: Arc<Notify>,
 }
 
@@ -83,29 +83,29 @@ impl Screen {
         self.format == Format::Live
     }
 
-    /// Says that something is done.
+    /// Reports that something was completed.
     pub(super) fn say(&mut self, text: &str) {
         self.above(Mark::Done, &in_one_line(text), || json!({ "done": text }));
     }
 
-    /// Says that something has begun that takes time.
+    /// Reports that something that takes time was started.
     pub(super) fn doing(&mut self, text: &str) {
         self.above(Mark::Doing, &in_one_line(text), || json!({ "doing": text }));
     }
 
-    /// Shows a line of another program that works for this one.
+    /// Shows a line of a helper program's output.
     pub(super) fn aside(&mut self, line: &str) {
         self.above(Mark::Output, line, || json!({ "output": line }));
     }
 
-    /// Says what went wrong, and that everything goes on.
+    /// Reports a failure that does not end the command.
     pub(super) fn failure(&mut self, failure: &Failure) {
         let text = failure.draw();
         let text = text.trim_end().replace('\n', "\n   ");
         self.above(Mark::Error, &text, || json!({ "error": failure.message() }));
     }
 
-    /// Shows a line that the operator wrote.
+    /// Shows a line of the operator's log.
     pub(super) fn log(&mut self, line: &str) {
         if let Some(interface) = &mut self.interface {
             interface.log(line);
@@ -123,7 +123,7 @@ impl Screen {
         self.above(Mark::Output, &text, || json!({ "log": line }));
     }
 
-    /// Writes lines where they stay: above the picture of a live view, which is drawn again beneath them.
+    /// Writes permanent lines, above the live view, which is redrawn below them.
     fn above(&mut self, mark: Mark, text: &str, json: impl FnOnce() -> Value) {
         if let Some(interface) = &mut self.interface {
             interface.message(mark, text);
@@ -151,7 +151,7 @@ impl Screen {
         let _ = out.flush();
     }
 
-    /// What takes the last picture off the terminal.
+    /// Returns the escape sequence that erases the last frame.
     fn erase(&self) -> String {
         let lines = self.last.lines().count();
         if lines > 0 { format!("\x1b[{lines}A\x1b[J") } else { String::new() }
@@ -172,7 +172,7 @@ impl Screen {
         }
     }
 
-    /// The last picture.
+    /// Prints the last frame.
     pub(super) fn finish(&self, scene: &Scene, spent: Duration) {
         match self.format {
             Format::Live | Format::Screen => {}
@@ -185,7 +185,7 @@ impl Screen {
         let _ = writeln!(anstream::stdout(), "\n ready after {seconds:.1} s, from nothing");
     }
 
-    /// Says once, line by line, what to try; on a live view that is part of the picture.
+    /// Prints hints once as log lines; in the live view they are part of the frame.
     pub(super) fn hint(&mut self, scene: &Scene) {
         if self.format == Format::Plain && !self.hinted {
             self.hinted = true;
@@ -193,7 +193,7 @@ impl Screen {
         }
     }
 
-    /// Shows what differs between what was released for an object and what was before.
+    /// Shows the differences between the current and the previous release of each object.
     fn show_differences(&mut self, scene: &Scene) {
         for object in &scene.objects {
             let Some(manifest) = &object.manifest else { continue };
@@ -275,7 +275,7 @@ impl Screen {
         }
     }
 
-    /// What replaces the last picture; nothing if it is as before.
+    /// Returns the output that replaces the last frame; `None` if it is unchanged.
     fn frame(&mut self, scene: &Scene) -> Option<String> {
         let mut picture = format!("\n{}", picture(&scene.objects));
         picture.push_str(&happenings(scene));
@@ -294,17 +294,17 @@ impl Screen {
     }
 }
 
-/// A text that neither begins another line nor tells the terminal anything.
+/// Replaces control characters, so that text stays in one line and contains no escape sequences.
 pub(super) fn in_one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// The beginning of a text, in one line.
+/// Truncates text to one line.
 fn cut(text: &str) -> String {
     in_one_line(text).chars().take(WIDTH).collect()
 }
 
-/// A line without the colours that its writer gave it.
+/// Removes colours from a line.
 pub(super) fn without_colours(line: &str) -> String {
     anstream::adapter::strip_str(line).to_string()
 }
@@ -313,7 +313,7 @@ pub(super) fn refused(Denied { access, remedy }: &Denied) -> String {
     format!("the operator may not {access}: {remedy}")
 }
 
-/// What differs between two manifests, a line for each field.
+/// Returns the differences between two manifests, one line per field.
 fn differences(before: &str, after: &str) -> Vec<String> {
     if before == after {
         return Vec::new();
@@ -334,7 +334,7 @@ fn differences(before: &str, after: &str) -> Vec<String> {
             continue;
         };
         for change in steersman_release::changes(old, object) {
-            // What is in a secret stays there.
+            // Values of Secrets are not shown.
             let text = match title.starts_with("Secret/") {
                 true => "(changed)".to_owned(),
                 false => change.to_string(),
@@ -346,7 +346,7 @@ fn differences(before: &str, after: &str) -> Vec<String> {
     lines
 }
 
-/// The last events, and what was not allowed.
+/// Formats the last events and the denied requests.
 fn happenings(scene: &Scene) -> String {
     let mut text = String::new();
     let last = scene.events.len().saturating_sub(EVENTS);
@@ -364,7 +364,7 @@ fn happenings(scene: &Scene) -> String {
     text
 }
 
-/// Hints for what to try next.
+/// Formats hints for what to try next.
 fn tries(objects: &[Seen]) -> String {
     let Some(first) = objects.first() else { return String::new() };
     let Some((kind, name)) = first.title.split_once('/') else { return String::new() };
@@ -386,7 +386,7 @@ fn tries(objects: &[Seen]) -> String {
     }
     let after = if first.manifest.is_some() { "        (its release is uninstalled)" } else { "" };
     text.push_str(&format!("       kubectl delete {kind} {name}{after}\n"));
-    text.push_str("       Ctrl-C ends it.\n");
+    text.push_str("       Ctrl-C stops it.\n");
     text
 }
 

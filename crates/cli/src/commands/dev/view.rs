@@ -1,4 +1,4 @@
-//! The objects of the cluster and their readiness, as `steer dev` shows them.
+//! Collects the cluster's objects and their readiness for `steer dev`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,38 +15,38 @@ use super::events::{self, EventLine};
 use super::project::Account;
 use crate::failure::Result;
 
-/// A watched object, or one that belongs to it.
+/// A watched object or one of its descendants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::commands) struct Seen {
     /// Kind and name.
     pub(in crate::commands) title: String,
-    /// Where the API server has it.
+    /// Identifies it in the API.
     pub(super) reference: Reference,
-    /// How it stands, in a word or two.
+    /// Its state in a word or two.
     pub(in crate::commands) state: String,
-    /// More about that.
+    /// Details of the state.
     pub(super) detail: String,
     pub(in crate::commands) ready: bool,
-    /// Where a watched object says how many replicas it asks for, and how many.
+    /// For a watched object, the field with the desired number of replicas, and its value.
     pub(super) replicas: Option<(&'static str, i64)>,
-    /// What was released for a watched object, if it has a release.
+    /// The manifest of a watched object's release, if it has one.
     pub(super) manifest: Option<String>,
-    /// What belongs to it.
+    /// The objects that belong to it.
     pub(super) children: Vec<Seen>,
 }
 
-/// What names one object of a cluster.
+/// A reference to an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reference {
     pub(super) api_version: String,
     pub(super) kind: String,
-    /// Empty for kinds without namespaces.
+    /// Empty for cluster-scoped kinds.
     pub(super) namespace: String,
     pub(super) name: String,
 }
 
 impl Reference {
-    /// Of an object with its API version and kind.
+    /// Returns the reference to an object that has its API version and kind set.
     fn of(object: &Value) -> Self {
         let part =
             |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -59,66 +59,68 @@ impl Reference {
     }
 }
 
-/// All that there is to see.
+/// Everything that is shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::commands) struct Scene {
     pub(in crate::commands) objects: Vec<Seen>,
     /// Oldest first.
     pub(super) events: Vec<EventLine>,
-    /// What the operator's role does not allow it, though it tried.
+    /// Requests of the operator that its role does not allow.
     pub(super) denied: Vec<Denied>,
 }
 
-/// Something that an operator is not allowed.
+/// A denied request of an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Denied {
-    /// As kubectl would say it.
+    /// The request in kubectl's notation.
     pub(super) access: String,
-    /// What would allow it.
+    /// How to allow it.
     pub(super) remedy: &'static str,
 }
 
-/// What the runtime asks when it starts, to warn of definitions that are out of date; it does without an answer.
+/// The runtime's request at startup, to warn of outdated definitions. It does not need to be allowed.
 const DOCTOR: &str = "get customresourcedefinitions.apiextensions.k8s.io";
 
-/// The type of Secrets that keep releases.
+/// The type of Secrets that store releases.
 const RELEASE_RECORD: &str = "helm.sh/release.v1";
 
-/// How deep the tree of an object is.
+/// Maximum depth of an object's tree.
 const DEPTH: usize = 6;
 
-/// A kind whose objects are looked at.
+/// A watched kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WatchedKind {
     pub(super) api_version: String,
     pub(super) kind: String,
-    /// Whether the operator says of every object when it is ready. If not, one without conditions is judged by what it owns.
+    /// Whether the operator reports the readiness of every object.
+    ///
+    /// If not, an object without conditions is judged by the objects that it owns.
     reports_ready: bool,
 }
 
-/// What is looked at.
+/// The watched kinds and users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::commands) struct Watched {
     pub(super) kinds: Vec<WatchedKind>,
-    /// Whom operators run as, with what gives them a permission that they lack. Administrators lack none.
+    /// The operators' users, each with how to grant a missing permission. Administrators are not listed.
     users: Vec<(String, &'static str)>,
 }
 
 impl Watched {
-    /// Kinds, by API version and kind, of a program that may or may not report when objects are ready.
+    /// Watches kinds of a program that may not report the readiness of objects.
     pub(in crate::commands) fn of(kinds: Vec<(String, String)>) -> Self {
         let kinds = kinds.into_iter();
         let kinds = kinds.map(|(api_version, kind)| WatchedKind { api_version, kind, reports_ready: false });
         Self { kinds: kinds.collect(), users: Vec::new() }
     }
 
-    /// The same kinds, of an operator of ours that reports when objects are ready.
+    /// Declares that the operator reports the readiness of all objects.
     pub(in crate::commands) fn reporting(mut self) -> Self {
         self.kinds.iter_mut().for_each(|kind| kind.reports_ready = true);
         self
     }
 
-    /// The same with whom the operator runs as.
+    /// Adds the operator's user.
     pub(super) fn user(mut self, account: Option<&Account>, remedy: &'static str) -> Self {
         self.users.extend(account.map(|account| (account.user().name, remedy)));
         self
@@ -130,7 +132,7 @@ impl Watched {
     }
 }
 
-/// The state of a cluster that a view depends on.
+/// The version of the state that a view depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Version {
     revision: u64,
@@ -138,7 +140,7 @@ pub(super) struct Version {
     watched: Watched,
 }
 
-/// Looks at the watched kinds.
+/// Reads the objects of the watched kinds.
 pub(in crate::commands) struct View {
     client: Client,
     kinds: Kinds,
@@ -154,13 +156,13 @@ impl View {
         Self { client, kinds, cluster, watched: Mutex::new(watched), owned: Mutex::new(None) }
     }
 
-    /// Looks at other kinds from now on.
+    /// Replaces the watched kinds.
     pub(super) fn watch(&self, watched: Watched) {
         *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched;
         *self.owned.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Everything that is watched, with what belongs to it and what happened to it.
+    /// Reads all watched objects with their descendants and events.
     pub(in crate::commands) async fn look(&self) -> Result<Scene> {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let objects = self.objects(&watched).await?;
@@ -168,7 +170,7 @@ impl View {
         Ok(Scene { objects, events, denied: self.denied(&watched) })
     }
 
-    /// What a view depends on: while this is the same, so is the view.
+    /// Returns the current version: while it is unchanged, so is the view.
     pub(super) fn version(&self) -> Version {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let revision = self.cluster.server().store().revision();
@@ -193,7 +195,7 @@ impl View {
             let list = api.list(&ListParams::default()).await?;
             found.extend(list.items.into_iter().map(|object| (watched, typed(object, &resource))));
         }
-        // Objects of releases are known by their manifest, all others by their owner.
+        // Objects of a release are listed in its manifest, all others are found by owner references.
         let needs_owners = found.iter().any(|(_, object)| manifest(object).is_none());
         let owned = if needs_owners { self.owned().await? } else { Owned::default() };
         let mut seen = Vec::new();
@@ -214,7 +216,7 @@ impl View {
             }
             None => owned.children(part("/metadata/uid"), DEPTH),
         };
-        let Standing { state, detail, ready } = standing(object, &children, watched.reports_ready);
+        let ObjectState { state, detail, ready } = standing(object, &children, watched.reports_ready);
         Ok(Seen {
             title,
             reference: Reference::of(object),
@@ -227,7 +229,7 @@ impl View {
         })
     }
 
-    /// All objects that have an owner, by the owner's uid.
+    /// Lists all objects with owner references, by the owner's uid.
     async fn owned(&self) -> Result<Owned> {
         let known = self.owned.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let resources = match known {
@@ -241,10 +243,10 @@ impl View {
         let mut owned = Owned::default();
         for resource in resources.iter() {
             let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
-            // A definition may have gone since.
+            // The definition may have been deleted since.
             let Ok(list) = api.list(&ListParams::default()).await else { continue };
             for object in list.items {
-                // Records of releases come and go with them, and are shown as their revision.
+                // Release records are shown as the revision of their release.
                 if object.data.get("type").and_then(Value::as_str) == Some(RELEASE_RECORD) {
                     continue;
                 }
@@ -299,12 +301,12 @@ impl View {
     }
 }
 
-/// The status of a release keeps what was released.
+/// Returns the released manifest in an object's status.
 fn manifest(object: &Value) -> Option<&str> {
     object.pointer("/status/deployedRelease/manifest").and_then(Value::as_str)
 }
 
-/// The object with its own API version and kind, which lists leave out.
+/// Adds API version and kind to a list item, which lacks them.
 fn typed(object: DynamicObject, resource: &ApiResource) -> Value {
     let mut value = json!(object);
     value["apiVersion"] = resource.api_version.as_str().into();
@@ -326,7 +328,7 @@ impl Owned {
             let children = self.children(part("/metadata/uid"), depth);
             match part("/kind") {
                 "Pod" => seen.push(of_pod(object)),
-                // What a Deployment and the like keep between themselves and their pods is no news.
+                // Intermediate objects between a workload and its pods are skipped.
                 "ReplicaSet" | "ControllerRevision" if depth + 1 < DEPTH => seen.extend(children),
                 kind => {
                     let standing = readiness(object, true);
@@ -341,7 +343,7 @@ impl Owned {
     }
 }
 
-/// The kinds of which objects may have an owner that is shown.
+/// Returns the resources whose objects may be owned by a shown object.
 async fn owned_resources(client: &Client) -> Result<Vec<ApiResource>> {
     const PRIVATE: [&str; 5] = ["Event", "Endpoints", "EndpointSlice", "Lease", "ComponentStatus"];
     let discovery = Discovery::new(client.clone()).run().await?;
@@ -352,15 +354,17 @@ async fn owned_resources(client: &Client) -> Result<Vec<ApiResource>> {
     Ok(listed.map(|(resource, _)| resource).collect())
 }
 
-/// How an object stands.
-struct Standing {
+/// The state of an object.
+struct ObjectState {
     state: String,
     detail: String,
     ready: bool,
 }
 
-/// How a watched object stands, by its conditions; where it has none and its operator need not report them, by what it owns.
-fn standing(object: &Value, children: &[Seen], reports_ready: bool) -> Standing {
+/// Returns the state of a watched object from its conditions.
+///
+/// Without conditions, if its operator need not report them, it is judged by the objects that it owns.
+fn standing(object: &Value, children: &[Seen], reports_ready: bool) -> ObjectState {
     let status = object.get("status").cloned().unwrap_or_default();
     let condition = |kind: &str| {
         let conditions = status.get("conditions").and_then(Value::as_array)?;
@@ -373,7 +377,8 @@ fn standing(object: &Value, children: &[Seen], reports_ready: bool) -> Standing 
         };
         format!("{}: {}", text("reason"), text("message"))
     };
-    let standing = |state: &str, detail: String, ready: bool| Standing { state: state.into(), detail, ready };
+    let standing =
+        |state: &str, detail: String, ready: bool| ObjectState { state: state.into(), detail, ready };
     for failed in ["ReleaseFailed", "Irreconcilable", "Failure", "Failed", "Degraded"] {
         if is(failed) == Some("True") {
             return standing(if failed == "Failure" { "Failed" } else { failed }, message(failed), false);
@@ -388,7 +393,7 @@ fn standing(object: &Value, children: &[Seen], reports_ready: bool) -> Standing 
     }
     let waiting: Vec<&str> =
         children.iter().filter(|child| !child.ready).map(|child| child.title.as_str()).collect();
-    // Of Ansible's operators: the last run.
+    // Condition of Ansible operators: the result of the last run.
     if is("Successful") == Some("True") && waiting.is_empty() {
         return standing("Successful", String::new(), true);
     }
@@ -403,16 +408,17 @@ fn standing(object: &Value, children: &[Seen], reports_ready: bool) -> Standing 
     let has_status = status.as_object().is_some_and(|status| !status.is_empty());
     if reports_ready || has_conditions {
         let seen = has_status || !children.is_empty();
-        let detail = if seen { "the operator works on it" } else { "the operator has not seen it yet" };
+        let detail =
+            if seen { "the operator is working on it" } else { "the operator has not reconciled it yet" };
         return standing("Pending", detail.to_owned(), false);
     }
     match has_status || !children.is_empty() {
         true => standing("Reconciled", String::new(), true),
-        false => standing("Pending", "the operator has not seen it yet".to_owned(), false),
+        false => standing("Pending", "the operator has not reconciled it yet".to_owned(), false),
     }
 }
 
-/// Name and revision of the release in a status.
+/// Returns name and revision of the release in a status.
 fn release(status: &Value) -> String {
     let revision = status.get("history").and_then(Value::as_array).and_then(|history| {
         let deployed =
@@ -427,7 +433,7 @@ fn release(status: &Value) -> String {
     }
 }
 
-/// The field of an object's spec that says how many of something there are, and how many.
+/// Returns the spec field with the number of replicas, and its value.
 fn replicas(object: &Value) -> Option<(&'static str, i64)> {
     ["replicaCount", "replicas", "size"].into_iter().find_map(|field| {
         Some((field, object.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64)?))
@@ -490,7 +496,7 @@ mod tests {
     fn what_exists_of_a_release_does_not_make_it_ready() {
         let begun = json!({"status": {"conditions": [{"type": "Initialized", "status": "True"}]}});
         for object in [json!({}), begun.clone()] {
-            let Standing { state, ready, .. } = standing(&object, &[role()], true);
+            let ObjectState { state, ready, .. } = standing(&object, &[role()], true);
             assert_eq!((state.as_str(), ready), ("Pending", false), "{object}");
         }
         let unknown = standing(&begun, &[role()], false);
@@ -502,7 +508,7 @@ mod tests {
         let counted = json!({"status": {"availableReplicas": 1}});
         assert!(standing(&counted, &[role()], false).ready);
         let waiting = Seen { title: "Deployment/a".into(), ..Seen::default() };
-        let Standing { state, detail, ready } = standing(&counted, &[waiting], false);
+        let ObjectState { state, detail, ready } = standing(&counted, &[waiting], false);
         assert_eq!((state.as_str(), detail.as_str(), ready), ("NotReady", "waits for Deployment/a", false));
         assert!(!standing(&json!({}), &[], false).ready);
     }

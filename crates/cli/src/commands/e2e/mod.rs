@@ -23,11 +23,11 @@ use crate::commands::dev::watch;
 use crate::failure::{Failure, Result, note, warn};
 
 const ABOUT: &str = "\
-Run declarative tests, in kuttl's file format
+Run declarative tests in kuttl's format
 
-Starts a cluster in this process, installs the project's definitions and role, runs its operator with that role (one in Rust \
-is built by cargo first), and runs the suites: each directory of a suite is a test case with its own namespace, and the files with one number are a step. \
-With --kubeconfig the tests run on that cluster instead, with whatever operators it has.";
+Starts a cluster in this process, installs the project's CRDs and role, runs its operator with that role (a Rust operator \
+is built by cargo first), and runs the suites: each directory of a suite is a test case with its own namespace, and the files with the same number are a step. \
+With --kubeconfig, the tests run on that cluster instead, with the operators installed there.";
 
 const EXAMPLES: &str = "\
 A directory can be a project, whose suites are those of its kuttl-test.yaml or in tests/e2e, or a suite.
@@ -39,18 +39,18 @@ Examples:
   steer e2e --watch                          again on every change
   steer e2e --kubeconfig ~/.kube/config tests/e2e";
 
-/// The kubeconfig that commands of tests get.
+/// The kubeconfig passed to the commands of tests.
 const KUBECONFIG: &str = ".steer/e2e.kubeconfig";
-/// Where a project has its suites, if it does not say.
+/// Default directory of a project's suites.
 const SUITES: &str = "tests/e2e";
 /// The file with the settings of a run.
 pub(super) const CONFIG: &str = "kuttl-test.yaml";
 
-/// Run declarative tests, in kuttl's file format
+/// Run declarative tests in kuttl's format
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct E2e {
-    /// Projects or suites
+    /// Directories of projects or suites
     #[arg(value_name = "DIR", default_value = ".")]
     directories: Vec<PathBuf>,
 
@@ -65,11 +65,11 @@ pub(crate) struct E2e {
     #[arg(long)]
     no_operator: bool,
 
-    /// Write a report for people, as one page of HTML
+    /// File to write an HTML report to
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Run again whenever a file of the project or its suites changes, until interrupted
+    /// Rerun whenever a file of the project or its suites changes, until interrupted
     #[arg(short, long)]
     watch: bool,
 }
@@ -169,7 +169,7 @@ impl E2e {
         if outcome.is_success() { Ok(()) } else { Err(Failure::of_tests()) }
     }
 
-    /// The settings of the run: those of a file, with paths from its directory, and the flags over them.
+    /// Returns the settings of the run: those of a file, overridden by flags.
     fn settings(&self, globals: &GlobalArgs) -> Result<TestSuite> {
         let mut suite = TestSuite::default();
         if let Some(config) = &self.suite.config {
@@ -199,7 +199,7 @@ impl E2e {
     }
 }
 
-/// Reads settings; their paths count from the directory of the file.
+/// Reads settings, with paths relative to the file's directory.
 fn load(config: &Path) -> Result<TestSuite> {
     let mut suite = steersman_testkit::load_suite(config).map_err(|error| Failure::new(error.to_string()))?;
     let directory = config.parent().unwrap_or(Path::new(""));
@@ -215,7 +215,7 @@ pub(super) fn failure(error: steersman_testkit::Error) -> Failure {
     Failure::new(error.to_string())
 }
 
-/// The projects that directories are in: of charts or plays, or packages in Rust with the layout of an operator.
+/// Returns the projects that contain the directories: of charts, plays, or Rust packages with config/.
 fn projects(directories: &[PathBuf]) -> Vec<PathBuf> {
     let is_project = |path: &&Path| {
         let is_package = || path.join("Cargo.toml").is_file() && path.join("config").is_dir();

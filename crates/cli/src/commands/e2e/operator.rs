@@ -1,4 +1,4 @@
-//! The embedded cluster of a run, with the project's operator on it under its own role.
+//! The embedded cluster of a test run, with the project's operator under its own role.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use tokio::task::JoinHandle;
 use crate::commands::cluster::{Claim, Kubeconfig};
 use crate::commands::dev::cargo::{self, Program};
 use crate::commands::dev::events;
-use crate::commands::dev::program::{Ports, Surroundings};
+use crate::commands::dev::program::{CommandEnvironment, Ports};
 use crate::commands::dev::project::{self, Part, Project};
 use crate::failure::{Failure, Result, note};
 
-/// What programs of the crate `steersman` try when they start, and can do without: they compare definitions with their own.
+/// An optional request of the runtime at startup, which compares definitions with its own.
 const COURTESY: &str = "get customresourcedefinitions.apiextensions.k8s.io";
 
-/// Time in which an operator has to be ready.
+/// Timeout for an operator to be ready.
 const START: Duration = Duration::from_secs(30);
 
 /// A cluster in this process.
@@ -33,7 +33,7 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Starts a cluster, with workloads or as a control plane alone, and writes its kubeconfig.
+    /// Starts a cluster, with workloads or as a bare control plane, and writes its kubeconfig.
     pub(crate) async fn start(kubeconfig: PathBuf, workloads: bool) -> Result<Self> {
         let claim = Claim::new(kubeconfig)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -52,34 +52,34 @@ impl Embedded {
     }
 }
 
-/// The project's operator, running.
+/// The running operator of a project.
 struct RunningOperator {
-    life: Life,
+    handle: OperatorHandle,
     user: Option<User>,
-    /// What it runs as, for people.
+    /// Description of its account, for people.
     description: String,
 }
 
-enum Life {
-    /// Of charts or plays, in this process.
+enum OperatorHandle {
+    /// An operator of charts or plays, in this process.
     Task { stop: oneshot::Sender<()>, ended: JoinHandle<std::result::Result<(), steersman::Error>> },
-    /// In Rust, as a process of its own.
+    /// An operator in Rust, as a separate process.
     Program { program: Program, kubeconfig: PathBuf },
 }
 
-/// What is run for a project.
+/// How a project's operator is run.
 struct Subject {
     root: PathBuf,
-    /// The program that cargo has built, for a package in Rust.
+    /// The built program, for a Rust package.
     program: Option<PathBuf>,
-    /// Where a program finds its way to the cluster.
+    /// Path of the kubeconfig for the program.
     operator_kubeconfig: PathBuf,
 }
 
-/// Gets what operators write, line by line.
+/// Callback for operators' output, by line.
 pub(crate) type LogLine = Arc<dyn Fn(String) + Send + Sync>;
 
-/// The operators of a run, which steps can kill and start again.
+/// The operators of a run, which test steps can kill and restart.
 pub(crate) struct Operators {
     subjects: Vec<Subject>,
     cluster: Cluster,
@@ -89,7 +89,7 @@ pub(crate) struct Operators {
 }
 
 impl Subject {
-    /// Builds what has to be built.
+    /// Builds the program, if the project has one.
     async fn prepare(root: PathBuf, operator_kubeconfig: PathBuf) -> Result<Self> {
         let project = Project::load(&root)?;
         let is_crate = project.parts.iter().all(|part| matches!(part, Part::Crate));
@@ -120,12 +120,12 @@ impl RunningOperator {
         let operator = operator.environment(Arc::clone(cluster.environment()));
         let (stop, stopped) = oneshot::channel::<()>();
         let ended = tokio::spawn(operator.run_until(operator_client, async {
-            // Dropping the sender stops the operator as well.
+            // Dropping the sender also stops the operator.
             let _ = stopped.await;
         }));
         let description = project::describe(account.as_ref());
         let user = account.map(|account| account.user());
-        Ok(Self { life: Life::Task { stop, ended }, user, description })
+        Ok(Self { handle: OperatorHandle::Task { stop, ended }, user, description })
     }
 
     async fn start_program(
@@ -134,7 +134,7 @@ impl RunningOperator {
         project: &Project,
         program: &Path,
     ) -> Result<Self> {
-        let surroundings = Surroundings {
+        let command_environment = CommandEnvironment {
             root: &subject.root,
             cluster: &operators.cluster,
             kubeconfig: &operators.kubeconfig,
@@ -143,7 +143,7 @@ impl RunningOperator {
         let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, cargo::free_port()?));
         let probes = SocketAddr::from((Ipv4Addr::LOCALHOST, cargo::free_port()?));
         let ports = Ports { webhook: cargo::free_port()?, metrics, probes: Some(probes) };
-        let installed = surroundings.install(project, program, ports.webhook).await?;
+        let installed = command_environment.install(project, program, ports.webhook).await?;
         let log = Arc::clone(&operators.log);
         let ahead = operators.cluster.advanced();
         let mut arguments = Vec::new();
@@ -151,73 +151,73 @@ impl RunningOperator {
             arguments.push(format!("--clock-offset={}", ahead.as_secs()).into());
         }
         let mut program =
-            surroundings.start(program, &installed, ports, &arguments, move |line| log(line))?;
+            command_environment.start(program, &installed, ports, &arguments, move |line| log(line))?;
         if installed.has_commands {
             await_ready(&mut program, probes).await?;
         }
         let description = project::describe(installed.account.as_ref());
         let user = installed.account.map(|account| account.user());
-        let life = Life::Program { program, kubeconfig: subject.operator_kubeconfig.clone() };
-        Ok(Self { life, user, description })
+        let handle = OperatorHandle::Program { program, kubeconfig: subject.operator_kubeconfig.clone() };
+        Ok(Self { handle, user, description })
     }
 
-    /// What the operator was not allowed to do.
+    /// Returns the operator's denied requests.
     fn denied(&self, cluster: &Cluster) -> Vec<String> {
         let Some(user) = &self.user else { return Vec::new() };
         let mut denied = events::denied(cluster, &user.name);
-        if matches!(self.life, Life::Program { .. }) {
+        if matches!(self.handle, OperatorHandle::Program { .. }) {
             denied.retain(|access| access != COURTESY);
         }
         denied
     }
 
     async fn stop(self) -> Result {
-        match self.life {
-            Life::Task { stop, ended } => {
+        match self.handle {
+            OperatorHandle::Task { stop, ended } => {
                 drop(stop);
                 let ended =
-                    ended.await.map_err(|error| Failure::new(format!("the operator ended: {error}")))?;
+                    ended.await.map_err(|error| Failure::new(format!("the operator failed: {error}")))?;
                 ended.map_err(|error| Failure::new(error.to_string()))
             }
-            Life::Program { program, kubeconfig } => {
+            OperatorHandle::Program { program, kubeconfig } => {
                 program.stop().await;
-                // It has a credential, which ends with the cluster.
+                // It contains a credential, which is useless after the cluster's end.
                 let _ = std::fs::remove_file(kubeconfig);
                 Ok(())
             }
         }
     }
 
-    /// Ends it in the middle of what it does. Nothing of it runs on when this returns.
+    /// Kills it without a graceful shutdown. Nothing of it is running when this returns.
     async fn kill(self) {
-        match self.life {
-            Life::Task { ended, .. } => {
+        match self.handle {
+            OperatorHandle::Task { ended, .. } => {
                 ended.abort();
                 let _ = ended.await;
             }
-            Life::Program { program, .. } => program.kill().await,
+            OperatorHandle::Program { program, .. } => program.kill().await,
         }
     }
 }
 
-/// Waits until a program says that it is ready: its webhooks are served then, without which its objects can't be written.
+/// Waits until a program is ready, as its objects can't be written before its webhooks are served.
 async fn await_ready(program: &mut Program, probes: SocketAddr) -> Result {
     let ready = async {
         while !is_ready(probes).await.unwrap_or_default() {
-            // Nothing tells that a port is open.
+            // There is no notification of an open port, so poll.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::select! {
         ready = tokio::time::timeout(START, ready) => ready.map_err(|_| {
             Failure::new(format!("the operator is not ready after {START:?}"))
-                .help("start it by itself with `steer dev` to see what it logs")
+                .help("start it with `steer dev` to see its logs")
         }),
-        _ = program.ended() => Err(Failure::new("the operator ended before it was ready")),
+        _ = program.ended() => Err(Failure::new("the operator exited before it was ready")),
     }
 }
 
-/// Asks an operator's readiness probe.
+/// Queries an operator's readiness probe.
 async fn is_ready(probes: SocketAddr) -> std::io::Result<bool> {
     let mut stream = TcpStream::connect(probes).await?;
     stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
@@ -227,7 +227,7 @@ async fn is_ready(probes: SocketAddr) -> std::io::Result<bool> {
 }
 
 impl Operators {
-    /// Runs the operators of projects, each with its own role. `log` gets what programs write.
+    /// Starts the operators of projects, each with its own role. `log` receives the programs' output.
     pub(crate) async fn start(projects: Vec<PathBuf>, embedded: &Embedded, log: LogLine) -> Result<Self> {
         let kubeconfig = std::path::absolute(embedded.kubeconfig())
             .map_err(|error| Failure::new(format!("no working directory: {error}")))?;
@@ -252,12 +252,12 @@ impl Operators {
         Ok(())
     }
 
-    /// What the operators run as, for people.
+    /// Returns descriptions of the operators' accounts, for people.
     pub(crate) async fn descriptions(&self) -> Vec<String> {
         self.running.lock().await.iter().map(|operator| operator.description.clone()).collect()
     }
 
-    /// Stops the operators, and says what they were not allowed to do.
+    /// Stops the operators and returns their denied requests.
     pub(crate) async fn stop(&self) -> Result<Vec<String>> {
         let mut denied = Vec::new();
         for operator in self.running.lock().await.drain(..) {
@@ -296,7 +296,7 @@ impl Controls for Operators {
     fn advance(&self, by: Duration) -> Changed<'_> {
         Box::pin(async move {
             self.cluster.advance(by);
-            // Timers that an operator has set can't be moved: it starts again, at the new time.
+            // Timers that an operator has set can't be moved, so it is restarted at the new time.
             if self.running.lock().await.is_empty() {
                 return Ok(());
             }

@@ -20,40 +20,40 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::{cluster, namespace};
 
-/// Collect what is needed to see what is wrong with an instance
+/// Collect diagnostic data of an instance
 #[derive(Args, Debug)]
 pub(super) struct DiagnosticsCommand {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Collect(Collect),
 }
 
 impl DiagnosticsCommand {
     pub(super) async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
-        let What::Collect(collect) = self.what;
+        let Commands::Collect(collect) = self.command;
         collect.run(globals, output).await
     }
 }
 
-/// Write an instance, its operator, its objects and the logs of its pods into a directory
+/// Write an instance, its operator, objects and pod logs to a directory
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Secrets are left out.\n\nExamples:\n  steer kudo diagnostics collect --instance dev\n  steer kudo diagnostics collect --instance dev -O ./diag --log-since 1h"
+    after_help = "Secrets are not collected.\n\nExamples:\n  steer kudo diagnostics collect --instance dev\n  steer kudo diagnostics collect --instance dev -O ./diag --log-since 1h"
 )]
 struct Collect {
     /// Name of the instance
     #[arg(long, value_name = "NAME")]
     instance: String,
 
-    /// The directory, which must not be there
+    /// Output directory, which must not exist
     #[arg(short = 'O', long, value_name = "DIR", default_value = "diag")]
     output_directory: PathBuf,
 
-    /// Logs that are not older than this alone
+    /// Maximum age of collected log lines [default: all]
     #[arg(long, value_name = "DURATION", value_parser = super::super::release::duration)]
     log_since: Option<Duration>,
 }
@@ -107,7 +107,7 @@ impl Collect {
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
             let found = match api.list(&params).await {
                 Ok(found) => found,
-                // One kind that may not be read does not keep the others back.
+                // One kind that may not be read does not prevent collecting the others.
                 Err(error) => {
                     write_text(directory, &format!("{}.err", kind.to_lowercase()), &error.to_string())?;
                     continue;
@@ -157,9 +157,9 @@ fn kind<K: kube::Resource<DynamicType = ()>>() -> String {
     K::kind(&()).to_lowercase()
 }
 
-/// Writes an object into a directory of its own, which is returned.
+/// Writes an object into its own directory, and returns the directory.
 fn write_object(parent: &Path, kind: &str, name: &str, object: &impl Serialize) -> Result<PathBuf> {
-    // Names of objects may not leave the directory.
+    // Prevents names of objects from escaping the directory.
     let name = name.replace(['/', '\\'], "_");
     let directory = parent.join(format!("{kind}_{name}"));
     write(&directory, &name, object)?;

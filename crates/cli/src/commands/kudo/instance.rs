@@ -12,37 +12,37 @@ use crate::failure::{Failure, Result};
 use crate::namespace;
 use crate::output::Output;
 
-/// Install KUDO's definitions into a cluster, and the client's configuration
+/// Install KUDO's CRDs into a cluster, and write the client's configuration
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The operator itself is `steer run kudo`. Flags of KUDO's own client about its image and certificate are taken, and have no effect.\n\nExamples:\n  steer kudo init\n  steer kudo init --dry-run -o yaml | kubectl apply -f -"
+    after_help = "The operator itself is `steer run kudo`. Flags of KUDO's own client for its image and certificate are accepted without effect.\n\nExamples:\n  steer kudo init\n  steer kudo init --dry-run -o yaml | kubectl apply -f -"
 )]
 pub(super) struct Init {
-    /// Print the definitions instead
+    /// Print the CRDs without installing them
     #[arg(long)]
     dry_run: bool,
 
-    /// With --dry-run, the format
+    /// With --dry-run, the output format
     #[arg(short, long, value_name = "FORMAT", requires = "dry_run")]
     output: Option<Format>,
 
-    /// Make nothing but the client's configuration
+    /// Write only the client's configuration
     #[arg(short, long, conflicts_with = "crd_only")]
     client_only: bool,
 
-    /// Install nothing but the definitions
+    /// Install only the CRDs
     #[arg(long)]
     crd_only: bool,
 
-    /// Bring the definitions to this version, which is done in any case
+    /// Upgrade the CRDs to this version, which is always done
     #[arg(long)]
     upgrade: bool,
 
-    /// Say whether the definitions are installed, and install nothing
+    /// Check whether the CRDs are installed, without installing them
     #[arg(long, conflicts_with_all = ["dry_run", "client_only", "upgrade"])]
     verify: bool,
 
-    /// Wait until the definitions are served, which is done in any case
+    /// Wait until the CRDs are served, which is always done
     #[arg(short, long)]
     wait: bool,
 
@@ -103,15 +103,15 @@ pub(super) struct Install {
     #[command(flatten)]
     package: PackageArgs,
 
-    /// Name of the instance [default: the operator's and -instance]
+    /// Name of the instance [default: the operator's name followed by -instance]
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
 
-    /// Install no instance
+    /// Do not create an instance
     #[arg(long, conflicts_with = "dry_run")]
     skip_instance: bool,
 
-    /// Make the namespace, by the package's namespaceManifest if it has one
+    /// Create the namespace, from the package's namespaceManifest if it has one
     #[arg(long)]
     create_namespace: bool,
 
@@ -152,7 +152,7 @@ impl Install {
     }
 }
 
-/// Bring an instance to a newer version of its operator
+/// Upgrade an instance to a newer version of its operator
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo upgrade ./my-operator-2 --instance dev --wait")]
 pub(super) struct Upgrade {
@@ -187,7 +187,7 @@ impl Upgrade {
     }
 }
 
-/// Change parameters of an instance
+/// Update the parameters of an instance
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  steer kudo update --instance dev -p NODES=5 --wait\n  steer kudo update --instance dev -p NODES=5 --dry-run"
@@ -223,7 +223,7 @@ impl Update {
     }
 }
 
-/// Delete an instance, after its cleanup plan
+/// Delete an instance after running its cleanup plan
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo uninstall --instance dev --wait")]
 pub(super) struct Uninstall {

@@ -23,18 +23,18 @@ use crate::failure::{self, Failure, Result};
 use crate::output::Output;
 use crate::{cluster, namespace};
 
-/// Install and drive KUDO packages: operators as plans
+/// Install and manage KUDO packages: operators defined by plans
 #[derive(Args, Debug)]
 pub(crate) struct KudoCommand {
     #[command(flatten)]
     home: source::HomeArgs,
 
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Init(instance::Init),
     Install(instance::Install),
     Upgrade(instance::Upgrade),
@@ -51,18 +51,18 @@ enum What {
 impl KudoCommand {
     pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
         let home = &self.home;
-        match self.what {
-            What::Init(init) => cluster::run(init.run(globals, home, output)),
-            What::Install(install) => cluster::run(install.run(globals, home, output)),
-            What::Upgrade(upgrade) => cluster::run(upgrade.run(globals, home, output)),
-            What::Update(update) => cluster::run(update.run(globals, output)),
-            What::Uninstall(uninstall) => cluster::run(uninstall.run(globals, output)),
-            What::Plan(plan) => cluster::run(plan.run(globals, output)),
-            What::Get(get) => cluster::run(get.run(globals, output)),
-            What::Package(package) => package.run(globals, home, output),
-            What::Repo(repo) => cluster::run(repo.run(globals, home, output)),
-            What::Search(search) => cluster::run(search.run(globals, home, output)),
-            What::Diagnostics(diagnostics) => cluster::run(diagnostics.run(globals, output)),
+        match self.command {
+            Commands::Init(init) => cluster::run(init.run(globals, home, output)),
+            Commands::Install(install) => cluster::run(install.run(globals, home, output)),
+            Commands::Upgrade(upgrade) => cluster::run(upgrade.run(globals, home, output)),
+            Commands::Update(update) => cluster::run(update.run(globals, output)),
+            Commands::Uninstall(uninstall) => cluster::run(uninstall.run(globals, output)),
+            Commands::Plan(plan) => cluster::run(plan.run(globals, output)),
+            Commands::Get(get) => cluster::run(get.run(globals, output)),
+            Commands::Package(package) => package.run(globals, home, output),
+            Commands::Repo(repo) => cluster::run(repo.run(globals, home, output)),
+            Commands::Search(search) => cluster::run(search.run(globals, home, output)),
+            Commands::Diagnostics(diagnostics) => cluster::run(diagnostics.run(globals, output)),
         }
     }
 }
@@ -84,12 +84,12 @@ impl From<steersman_kudo_operator::Error> for Failure {
     }
 }
 
-/// A client for the namespace that flags and environment choose.
+/// Returns a client for the namespace selected by flags and environment.
 async fn kudo(globals: &GlobalArgs) -> Result<Kudo> {
     Ok(Kudo::new(cluster::client(globals).await?, namespace::resolve(globals)))
 }
 
-/// Reads a package with those that it depends on, and says what is suspicious.
+/// Reads a package with its dependencies, and prints warnings.
 pub(super) fn read(path: &Path) -> Result<Vec<Package>> {
     let found = packages::with_dependencies(path)
         .map_err(|error| Failure::from(error).within(&path.display().to_string()))?;
@@ -102,11 +102,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Package>> {
 /// Flags with values of parameters.
 #[derive(Args, Debug, Default)]
 struct ParameterArgs {
-    /// Value of a parameter; may be repeated, and wins over those of files
+    /// Parameter value, which overrides those in files; may be repeated
     #[arg(short = 'p', long = "parameter", value_name = "NAME=VALUE", allow_hyphen_values = true)]
     parameters: Vec<String>,
 
-    /// YAML file with values of parameters; may be repeated
+    /// YAML file with parameter values; may be repeated
     #[arg(short = 'P', long = "parameter-file", value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -126,7 +126,7 @@ impl ParameterArgs {
                 }
                 _ => {
                     return Err(Failure::new(format!(
-                        "could not parse parameters: {word:?} is no NAME=VALUE"
+                        "could not parse parameters: {word:?} is not NAME=VALUE"
                     )));
                 }
             }
@@ -138,13 +138,13 @@ impl ParameterArgs {
 /// Flag that asks what would be done.
 #[derive(Args, Debug, Default)]
 struct DryRunArgs {
-    /// Show what the plan would create, change and delete, step by step, and write nothing
+    /// Show what each step of the plan would create, change and delete, without writing anything
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
 }
 
 impl DryRunArgs {
-    /// Shows what a plan would do. Fails if it would.
+    /// Prints what a plan would do. Fails if the plan would fail.
     fn print(&self, preview: Preview, output: &mut Output) -> Result {
         output.push(&preview.to_string());
         match preview.failure {
@@ -157,11 +157,11 @@ impl DryRunArgs {
 /// Flags that say whether to wait.
 #[derive(Args, Debug, Default)]
 struct WaitArgs {
-    /// Wait until the plan has ended
+    /// Wait until the plan has finished
     #[arg(long)]
     wait: bool,
 
-    /// How long to wait, in seconds
+    /// Time to wait, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     wait_time: u64,
 }
@@ -171,7 +171,7 @@ impl WaitArgs {
         Duration::from_secs(self.wait_time)
     }
 
-    /// Waits for the plan of an instance, if that is wanted.
+    /// Waits for the plan of an instance, if `--wait` is set.
     async fn wait(&self, kudo: &Kudo, instance: &str) -> Result {
         if self.wait {
             kudo.wait(instance, self.limit()).await?;

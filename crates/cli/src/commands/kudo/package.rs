@@ -16,15 +16,15 @@ use crate::args::GlobalArgs;
 use crate::failure::{self, Failure, Result};
 use crate::output::Output;
 
-/// Make, verify, list and archive packages
+/// Create, verify, list and archive packages
 #[derive(Args, Debug)]
 pub(super) struct PackageCommand {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     New(scaffold::New),
     Add(scaffold::Add),
     Create(Create),
@@ -34,32 +34,32 @@ enum What {
 
 impl PackageCommand {
     pub(super) fn run(self, globals: &GlobalArgs, home: &HomeArgs, output: &mut Output) -> Result {
-        match self.what {
-            What::New(new) => new.run(output),
-            What::Add(add) => add.run(output),
-            What::Create(create) => create.run(output),
-            What::Verify(verify) => verify.run(output),
-            What::List(list) => list.run(globals, home, output),
+        match self.command {
+            Commands::New(new) => new.run(output),
+            Commands::Add(add) => add.run(output),
+            Commands::Create(create) => create.run(output),
+            Commands::Verify(verify) => verify.run(output),
+            Commands::List(list) => list.run(globals, home, output),
         }
     }
 }
 
-/// Make an archive of a package
+/// Create an archive of a package
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo package create ./my-operator -d ./archives")]
 struct Create {
     /// Directory of the package
     directory: PathBuf,
 
-    /// Directory for the archive
+    /// Directory to write the archive to
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     destination: PathBuf,
 
-    /// Replace an archive of that name
+    /// Overwrite an existing archive
     #[arg(short = 'w', long)]
     overwrite: bool,
 
-    /// Print the result in this format
+    /// Output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
@@ -71,7 +71,7 @@ impl Create {
         let path = self.destination.join(package.archive_name());
         let shown = path.display().to_string();
         if path.exists() && !self.overwrite {
-            return Err(Failure::new(format!("{shown} is there already")).help("--overwrite replaces it"));
+            return Err(Failure::new(format!("{shown} already exists")).help("--overwrite replaces it"));
         }
         archive(&self.directory, &path).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
         match self.output {
@@ -84,7 +84,7 @@ impl Create {
     }
 }
 
-/// The same files give the same bytes: no times, no owners.
+/// Writes a reproducible archive, without timestamps and owners.
 fn archive(directory: &Path, path: &Path) -> std::io::Result<()> {
     let files = files_of(directory).map_err(|error| std::io::Error::other(error.to_string()))?;
     let mut archive = tar::Builder::new(GzEncoder::new(std::fs::File::create(path)?, Compression::default()));
@@ -98,7 +98,7 @@ fn archive(directory: &Path, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Say everything that is wrong with a package
+/// Verify a package, and report all of its problems
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  steer kudo package verify ./my-operator\n  steer kudo package verify ./my-operator --param-checks all"
@@ -107,11 +107,11 @@ struct Verify {
     /// Directory or archive of the package
     package: PathBuf,
 
-    /// Print the result in this format
+    /// Output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 
-    /// Further checks of parameters, separated by commas
+    /// Additional checks of parameters, separated by commas
     #[arg(long, value_name = "CHECKS", value_delimiter = ',')]
     param_checks: Vec<Check>,
 }
@@ -169,7 +169,7 @@ impl Verify {
             }
         }
         if report.valid {
-            // Packages that it depends on have to be in order, too.
+            // Its dependencies have to be valid, too.
             return read(&self.package).map(drop);
         }
         let lines: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
@@ -192,29 +192,29 @@ enum Part {
     after_help = "Examples:\n  steer kudo package list parameters ./my-operator\n  steer kudo package list plans ./my-operator --with-tasks"
 )]
 struct List {
-    /// What to list
+    /// What to list: parameters, plans or tasks
     part: Part,
 
-    /// Directory, archive or URL of the package, or its name in a repository [default: the package here]
+    /// Directory, archive or URL of the package, or its name in a repository
     #[arg(default_value = ".")]
     package: String,
 
     #[command(flatten)]
     version: VersionArgs,
 
-    /// With plans, show what their tasks apply
+    /// For plans, show the kind and resources of each task
     #[arg(short = 't', long)]
     with_tasks: bool,
 
-    /// With parameters, show their descriptions
+    /// For parameters, show their descriptions
     #[arg(short, long, conflicts_with_all = ["names", "required"])]
     descriptions: bool,
 
-    /// With parameters, show nothing but their names
+    /// For parameters, show only their names
     #[arg(long, conflicts_with = "required")]
     names: bool,
 
-    /// With parameters, show those that need a value
+    /// For parameters, show only required ones without a default
     #[arg(short, long)]
     required: bool,
 }
@@ -270,7 +270,7 @@ fn tasks(package: &Package) -> String {
     table(&rows)
 }
 
-/// Columns as wide as their widest cell, a tab between them.
+/// Formats a table: columns padded to the widest cell and separated by tabs.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {

@@ -10,15 +10,15 @@ use crate::failure::Result;
 use crate::namespace;
 use crate::output::Output;
 
-/// See and start the plans of an instance
+/// Show, trigger, abort and retry the plans of an instance
 #[derive(Args, Debug)]
 pub(super) struct PlanCommand {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Status(Status),
     History(History),
     Trigger(Trigger),
@@ -29,18 +29,18 @@ enum What {
 
 impl PlanCommand {
     pub(super) async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
-        match self.what {
-            What::Status(status) => status.run(globals, output).await,
-            What::History(history) => history.run(globals, output).await,
-            What::Trigger(trigger) => trigger.run(globals, output).await,
-            What::Wait(wait) => wait.run(globals, output).await,
-            What::Abort(abort) => abort.run(globals, output).await,
-            What::Retry(retry) => retry.run(globals, output).await,
+        match self.command {
+            Commands::Status(status) => status.run(globals, output).await,
+            Commands::History(history) => history.run(globals, output).await,
+            Commands::Trigger(trigger) => trigger.run(globals, output).await,
+            Commands::Wait(wait) => wait.run(globals, output).await,
+            Commands::Abort(abort) => abort.run(globals, output).await,
+            Commands::Retry(retry) => retry.run(globals, output).await,
         }
     }
 }
 
-/// Show all plans of an instance, and how far the last one is
+/// Show the status of all plans of an instance, with the progress of the last one
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  steer kudo plan status --instance dev\n  steer kudo plan status --instance dev -o yaml"
@@ -50,7 +50,7 @@ struct Status {
     #[arg(long, value_name = "NAME")]
     instance: String,
 
-    /// Print the instance's status in this format
+    /// Output format of the instance's status
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 
@@ -85,7 +85,7 @@ struct History {
     #[arg(long, value_name = "NAME")]
     instance: String,
 
-    /// Show every run that is kept, the last first
+    /// Show all retained runs, latest first
     #[arg(long)]
     all: bool,
 }
@@ -103,7 +103,7 @@ impl History {
     }
 }
 
-/// Start a plan
+/// Trigger a plan of an instance
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo plan trigger --instance dev --name backup --wait")]
 struct Trigger {
@@ -115,7 +115,7 @@ struct Trigger {
     #[arg(long, value_name = "PLAN")]
     name: String,
 
-    /// Values of parameters for this run alone
+    /// Parameter values for this run only
     #[command(flatten)]
     parameters: ParameterArgs,
 
@@ -144,7 +144,7 @@ impl Trigger {
     }
 }
 
-/// Wait until no plan of an instance runs; fails if the last one did
+/// Wait until no plan of an instance is running; fail if the last plan failed
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo plan wait --instance dev --wait-time 60")]
 struct Wait {
@@ -152,7 +152,7 @@ struct Wait {
     #[arg(long, value_name = "NAME")]
     instance: String,
 
-    /// How long to wait, in seconds
+    /// Time to wait, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     wait_time: u64,
 }
@@ -171,10 +171,10 @@ impl Wait {
     }
 }
 
-/// Give up the plan that is running: it ends as failed
+/// Abort the running plan of an instance, which then counts as failed
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Objects that the plan applied stay. Of the cleanup plan, the instance is deleted then.\n\nExamples:\n  steer kudo plan abort --instance dev"
+    after_help = "Objects that the plan applied are kept. If the cleanup plan is aborted, the instance is deleted.\n\nExamples:\n  steer kudo plan abort --instance dev"
 )]
 struct Abort {
     /// Name of the instance
@@ -185,12 +185,12 @@ struct Abort {
 impl Abort {
     async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
         let plan = kudo(globals).await?.abort(&self.instance).await?;
-        output.line(format!("plan {plan} of instance {} is given up", self.instance));
+        output.line(format!("plan {plan} of instance {} is aborted", self.instance));
         Ok(())
     }
 }
 
-/// Let a plan that failed go on with the step at which it failed
+/// Retry a failed plan from the step at which it failed
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo plan retry --instance dev --wait")]
 struct Retry {
@@ -206,7 +206,7 @@ impl Retry {
     async fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
         let kudo = kudo(globals).await?;
         let plan = kudo.retry(&self.instance).await?;
-        output.line(format!("plan {plan} of instance {} goes on", self.instance));
+        output.line(format!("plan {plan} of instance {} is retried", self.instance));
         self.wait.wait(&kudo, &self.instance).await
     }
 }

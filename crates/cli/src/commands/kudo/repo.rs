@@ -13,15 +13,15 @@ use crate::args::GlobalArgs;
 use crate::failure::{self, Failure, Result};
 use crate::output::Output;
 
-/// Know and make repositories of packages
+/// Add, list, remove and index package repositories
 #[derive(Args, Debug)]
 pub(super) struct RepoCommand {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     Add(Add),
     #[command(visible_alias = "rm")]
     Remove(Remove),
@@ -32,12 +32,12 @@ enum What {
 
 impl RepoCommand {
     pub(super) async fn run(self, globals: &GlobalArgs, home: &HomeArgs, output: &mut Output) -> Result {
-        match self.what {
-            What::Add(add) => add.run(globals, home, output).await,
-            What::Remove(remove) => remove.run(home, output),
-            What::List(List {}) => list(home, output),
-            What::Context(context) => context.run(home),
-            What::Index(index) => index.run(globals, home, output).await,
+        match self.command {
+            Commands::Add(add) => add.run(globals, home, output).await,
+            Commands::Remove(remove) => remove.run(home, output),
+            Commands::List(List {}) => list(home, output),
+            Commands::Context(context) => context.run(home),
+            Commands::Index(index) => index.run(globals, home, output).await,
         }
     }
 }
@@ -49,10 +49,10 @@ struct Add {
     /// Name of the repository
     name: String,
 
-    /// Its URL
+    /// URL of the repository
     url: String,
 
-    /// Do not look whether there is an index at the URL
+    /// Skip checking that there is an index at the URL
     #[arg(short = 'f', long)]
     skip_check: bool,
 }
@@ -81,7 +81,7 @@ impl Add {
     }
 }
 
-/// Forget repositories
+/// Remove repositories
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo repo remove local")]
 struct Remove {
@@ -104,7 +104,7 @@ impl Remove {
     }
 }
 
-/// List the repositories; the one of the context has a star
+/// List repositories; the one of the current context is marked with *
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo repo list")]
 struct List {}
@@ -123,7 +123,7 @@ fn list(home: &HomeArgs, output: &mut Output) -> Result {
     Ok(())
 }
 
-/// Choose the repository that names are looked up in
+/// Set the repository of the current context, in which package names are looked up
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo repo context local")]
 struct Context {
@@ -141,32 +141,32 @@ impl Context {
     }
 }
 
-/// Make the index of a directory with archives of packages
+/// Generate the index file of a directory of package archives
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  steer kudo repo index ./archives --url https://example.org/packages\n  steer kudo repo index ./archives --merge-repo community"
 )]
 struct MakeIndex {
-    /// The directory
+    /// Directory of package archives
     directory: PathBuf,
 
-    /// URL below which the archives will be
+    /// Base URL of the archives
     #[arg(long, value_name = "URL", conflicts_with = "url_repo")]
     url: Option<String>,
 
-    /// Repository at whose URL the archives will be
+    /// Repository whose URL is the base URL of the archives
     #[arg(long, value_name = "NAME")]
     url_repo: Option<String>,
 
-    /// URL or path of a repository whose index is added
+    /// URL or path of a repository whose index is merged
     #[arg(long, value_name = "URL", conflicts_with = "merge_repo")]
     merge: Option<String>,
 
-    /// Repository whose index is added
+    /// Repository whose index is merged
     #[arg(long, value_name = "NAME")]
     merge_repo: Option<String>,
 
-    /// Replace an index that is there
+    /// Overwrite an existing index
     #[arg(short = 'w', long)]
     overwrite: bool,
 }
@@ -176,7 +176,7 @@ impl MakeIndex {
         let target = self.directory.join("index.yaml");
         let shown = target.display().to_string();
         if target.exists() && !self.overwrite {
-            return Err(Failure::new(format!("{shown} is there already")).help("--overwrite replaces it"));
+            return Err(Failure::new(format!("{shown} already exists")).help("--overwrite replaces it"));
         }
         let of = |name: &str| repository(home, Some(name)).map(|repository| repository.url);
         let url = match (&self.url, &self.url_repo) {
@@ -199,7 +199,7 @@ impl MakeIndex {
         Ok(())
     }
 
-    /// The packages in the directory. One that cannot be read is told and left out.
+    /// Builds the index of the packages in the directory. Unreadable ones are reported and skipped.
     fn index(&self, url: &str) -> Result<Index> {
         let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", self.directory.display()));
         let mut archives = Vec::new();
@@ -223,10 +223,7 @@ impl MakeIndex {
                 Err(error) => failure::warn(&format!("operator: {name} is invalid: {error}")),
                 Ok(package) => {
                     if !index.add(Entry::of(&package, url, &digest(&data))) {
-                        failure::warn(&format!(
-                            "{name}: there is another archive of {}",
-                            package.version_name()
-                        ));
+                        failure::warn(&format!("{name}: duplicate archive of {}", package.version_name()));
                     }
                 }
             }
@@ -239,10 +236,10 @@ impl MakeIndex {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo search kafka\n  steer kudo search kafka --all-versions")]
 pub(super) struct Search {
-    /// Text that names contain
+    /// Text to search for in names
     text: String,
 
-    /// Name of the repository [default: that of the context]
+    /// Name of the repository [default: the repository of the current context]
     #[arg(long, value_name = "NAME")]
     repo: Option<String>,
 

@@ -17,38 +17,38 @@ use crate::commands::interruption;
 use crate::failure::{Failure, Result};
 
 const EXAMPLES: &str = "\
-Without a directory the operator runs on the cluster of the kubeconfig, where it installs its
-definitions, and serves its admission webhook. With directories it runs on a cluster in this process: their packages are
-installed, and the plans of their instances are shown whenever they change. Containers are
-simulated there: jobs succeed, and pipes give a line of text for each file.
+Without a directory, the operator runs on the cluster of the kubeconfig, installs its CRDs there,
+and serves its admission webhook. With directories, it runs on an embedded cluster: their packages
+are installed, and the plans of their instances are shown whenever they change. Containers are
+simulated there: Jobs succeed, and pipes yield a line of text for each file.
 
 Examples:
   steer run kudo
   steer run kudo ./my-operator
   steer run kudo ./my-operator --until-complete";
 
-/// How often plans are looked at.
+/// Interval at which plans are checked.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Run the operator of KUDO packages
+/// Run the operator for KUDO packages
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::commands) struct RunKudo {
-    /// Packages to install on a cluster in this process
+    /// Directories of packages to install on an embedded cluster
     directories: Vec<PathBuf>,
 
-    /// End when all deploy plans are complete; fail if one fails
+    /// Exit when all deploy plans are complete; fail if one fails
     #[arg(long)]
     until_complete: bool,
 
-    /// With --until-complete, fail after this many seconds
+    /// With --until-complete, time after which to fail, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
 
-    /// Where the API server of a cluster finds the admission webhook, such as https://localhost:9443
+    /// URL at which the API server reaches the admission webhook, such as https://localhost:9443
     ///
-    /// Its configuration is then installed. Without one, and without the configuration in the cluster, the operator decides
-    /// about changes itself when it sees them.
+    /// If it is set, the webhook configuration is installed. Without it and without a configuration in the
+    /// cluster, the operator itself admits or denies changes when it observes them.
     #[arg(long, value_name = "URL", conflicts_with = "directories")]
     webhook_url: Option<String>,
 
@@ -56,15 +56,15 @@ pub(in crate::commands) struct RunKudo {
     #[arg(long, value_name = "PORT", default_value_t = 9443)]
     webhook_port: u16,
 
-    /// Where metrics are served; 0 turns them off
+    /// Address that the metrics endpoint binds to; 0 disables it
     #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
     metrics_bind_address: String,
 
-    /// Where /healthz and /readyz are served; 0 turns them off
+    /// Address that the probe endpoint (/healthz and /readyz) binds to; 0 disables it
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     health_probe_bind_address: String,
 
-    /// What is logged: a level, or `target=level` pairs separated by commas
+    /// Log level, or `target=level` pairs separated by commas
     #[arg(long, value_name = "LEVEL", default_value = "info", env = "LOG_LEVEL")]
     log_level: String,
 }
@@ -108,7 +108,7 @@ impl RunKudo {
         let operator = KudoOperator::new().files(SimulatedFiles).operator();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let running = tokio::spawn(operator.run_until(cluster.client(), async {
-            // Dropping the sender stops the operator as well.
+            // Dropping the sender also stops the operator.
             let _ = stopped.await;
         }));
         let mut names = Vec::new();
@@ -124,11 +124,12 @@ impl RunKudo {
             () = signal => Ok(()),
         };
         drop(stop);
-        let operator = running.await.map_err(|error| Failure::new(format!("the operator ended: {error}")))?;
+        let operator =
+            running.await.map_err(|error| Failure::new(format!("the operator failed: {error}")))?;
         ended.and(operator.map_err(|error| Failure::new(error.to_string())))
     }
 
-    /// Shows the plans whenever they change.
+    /// Prints the plans whenever they change.
     async fn show(&self, kudo: &Kudo, names: &[String]) -> Result {
         let begun = Instant::now();
         let mut shown = vec![String::new(); names.len()];

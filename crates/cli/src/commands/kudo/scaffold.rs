@@ -11,7 +11,7 @@ use crate::ask::ask;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 
-/// Make a package with a plan that applies nothing yet
+/// Create a package with a plan that applies nothing yet
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo package new my-operator\n  steer kudo package new -i")]
 pub(super) struct New {
@@ -19,11 +19,11 @@ pub(super) struct New {
     #[arg(required_unless_present = "interactive")]
     name: Option<String>,
 
-    /// Ask for the name, the directory and the maintainer
+    /// Prompt for the name, directory and maintainer
     #[arg(short, long)]
     interactive: bool,
 
-    /// Replace the operator.yaml of a directory that is there
+    /// Overwrite operator.yaml if the directory exists
     #[arg(short = 'w', long)]
     overwrite: bool,
 }
@@ -64,7 +64,7 @@ impl New {
     }
 }
 
-/// Add to the package in this directory, or in the one directory below it that has one
+/// Add to the package in the current directory, or in its only subdirectory that has one
 #[derive(Args, Debug)]
 pub(super) struct Add {
     #[command(subcommand)]
@@ -83,13 +83,13 @@ enum Addition {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  steer kudo package add maintainer 'Jo Doe' jo@example.org")]
 struct AddMaintainer {
-    /// Name of the maintainer [default: it is asked for]
+    /// Name of the maintainer [default: prompt]
     name: Option<String>,
 
     /// Email address
     email: Option<String>,
 
-    /// Ask for what is missing
+    /// Prompt for missing values
     #[arg(short, long)]
     interactive: bool,
 }
@@ -100,42 +100,42 @@ struct AddMaintainer {
     after_help = "Examples:\n  steer kudo package add parameter REPLICAS --default 3 --type integer --trigger update"
 )]
 struct AddParameter {
-    /// Name of the parameter [default: it is asked for]
+    /// Name of the parameter [default: prompt]
     name: Option<String>,
 
-    /// Its value if an instance gives none, as YAML
+    /// Default value of the parameter, as YAML
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     default: Option<String>,
 
-    /// Its name for people
+    /// Display name of the parameter
     #[arg(long, value_name = "TEXT", default_value = "")]
     display_name: String,
 
-    /// What it is for
+    /// Description of the parameter
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
 
-    /// Plan that a change starts
+    /// Plan to trigger when the parameter changes
     #[arg(long, value_name = "PLAN", default_value = "")]
     trigger: String,
 
-    /// string, integer, number, boolean, array or map
+    /// Type of the parameter: string, integer, number, boolean, array or map
     #[arg(long = "type", value_name = "TYPE", default_value = "")]
     ty: String,
 
-    /// Whether it must have a value
+    /// Whether a value is required
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     required: Option<bool>,
 
-    /// Whether it keeps the value that an instance began with
+    /// Whether the value cannot be changed after an instance is created
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     immutable: Option<bool>,
 
-    /// Value that it may have; may be repeated
+    /// Allowed value; may be repeated
     #[arg(long = "enum", value_name = "VALUE")]
     values: Vec<String>,
 
-    /// Ask for what is missing
+    /// Prompt for missing values
     #[arg(short, long)]
     interactive: bool,
 }
@@ -146,30 +146,30 @@ struct AddParameter {
     after_help = "Examples:\n  steer kudo package add task app --kind Apply --resource deployment.yaml"
 )]
 struct AddTask {
-    /// Name of the task [default: it is asked for]
+    /// Name of the task [default: prompt]
     name: Option<String>,
 
-    /// Apply, Delete, Toggle, Pipe, KudoOperator or Dummy
+    /// Kind of the task: Apply, Delete, Toggle, Pipe, KudoOperator or Dummy
     #[arg(long, value_name = "KIND", default_value = "Apply")]
     kind: String,
 
-    /// Template that it applies or deletes; may be repeated, and is made if it is not there
+    /// Template to apply or delete, created if missing; may be repeated
     #[arg(long = "resource", value_name = "FILE")]
     resources: Vec<String>,
 
-    /// Toggle: the boolean parameter
+    /// Boolean parameter of a Toggle task
     #[arg(long, value_name = "NAME", default_value = "")]
     parameter: String,
 
-    /// Pipe: the template of the pod
+    /// Pod template of a Pipe task
     #[arg(long, value_name = "FILE", default_value = "")]
     pod: String,
 
-    /// KudoOperator: the package
+    /// Package of a KudoOperator task
     #[arg(long, value_name = "PACKAGE", default_value = "")]
     package: String,
 
-    /// Ask for what is missing
+    /// Prompt for missing values
     #[arg(short, long)]
     interactive: bool,
 }
@@ -180,18 +180,18 @@ struct AddTask {
     after_help = "Examples:\n  steer kudo package add plan backup --step main/snapshot=snapshot --step main/upload=upload"
 )]
 struct AddPlan {
-    /// Name of the plan [default: it is asked for]
+    /// Name of the plan [default: prompt]
     name: Option<String>,
 
     /// Strategy of the plan and its phases: serial or parallel
     #[arg(long, value_name = "STRATEGY", default_value = "serial")]
     strategy: String,
 
-    /// A step of a phase with its tasks; may be repeated
+    /// Step of a phase, with its tasks; may be repeated
     #[arg(long = "step", value_name = "PHASE/STEP=TASK[,TASK]")]
     steps: Vec<String>,
 
-    /// Ask for what is missing
+    /// Prompt for missing values
     #[arg(short, long)]
     interactive: bool,
 }
@@ -243,11 +243,11 @@ impl AddParameter {
     fn parameter(self) -> Result<PackageParameter> {
         if !self.ty.is_empty() && ParameterType::parse(&self.ty).is_none() {
             return Err(Failure::new(format!(
-                "{} is no type of a parameter: string, integer, number, boolean, array and map are",
+                "invalid parameter type {}: must be string, integer, number, boolean, array or map",
                 self.ty
             )));
         }
-        // A string stays one: only lists, tables, numbers and booleans are read as YAML.
+        // Strings are kept verbatim: only arrays, maps, numbers and booleans are parsed as YAML.
         let is_text = matches!(ParameterType::parse(&self.ty), None | Some(ParameterType::String));
         let default = match self.default {
             None => Value::Null,
@@ -311,7 +311,7 @@ impl AddPlan {
     }
 }
 
-/// What was given, or what a person answers.
+/// Returns the given value, or prompts for it.
 fn given(question: &str, value: Option<String>) -> Result<String> {
     let value = match value {
         Some(value) => Some(value),
@@ -320,7 +320,7 @@ fn given(question: &str, value: Option<String>) -> Result<String> {
     value.ok_or_else(|| Failure::new(format!("{} is missing", question.to_lowercase())))
 }
 
-/// The directory of the package that a command adds to.
+/// Returns the directory of the package to add to.
 fn package_directory() -> Result<PathBuf> {
     if Path::new(OPERATOR_FILE).exists() {
         return Ok(PathBuf::new());

@@ -1,4 +1,4 @@
-//! Where packages come from: directories, archives, URLs and repositories.
+//! Sources of packages: directories, archives, URLs and repositories.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::args::GlobalArgs;
 use crate::cluster;
 use crate::failure::{self, Failure, Result};
 
-/// The repository that KUDO's own client begins with.
+/// The default repository of KUDO's own client.
 const COMMUNITY: &str = "https://kudo-repository.storage.googleapis.com/v1";
 
 /// Where the client keeps what it knows.
@@ -24,7 +24,7 @@ pub(super) struct HomeArgs {
     #[arg(long, global = true, value_name = "DIR", env = "KUDO_HOME")]
     home: Option<PathBuf>,
 
-    /// Has no effect: what is done is always said
+    /// Has no effect: progress is always printed
     #[arg(short, long = "v", global = true, value_name = "LEVEL", hide = true)]
     verbosity: Option<String>,
 
@@ -43,7 +43,7 @@ impl HomeArgs {
     }
 }
 
-/// The repositories that a client knows.
+/// The configured repositories of a client.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Repositories {
@@ -89,7 +89,7 @@ impl Repositories {
         steersman_registry::write_atomically(path, text.as_bytes()).map_err(|error| failed(&error))
     }
 
-    /// The repository of a name, or that of the context.
+    /// Finds a repository by name; by default, the one of the context.
     pub(super) fn find(&self, name: Option<&str>) -> Result<&Repository> {
         let name = name.unwrap_or(&self.context);
         let found = self.repositories.iter().find(|one| one.name == name);
@@ -97,21 +97,21 @@ impl Repositories {
     }
 }
 
-/// The repository that a command is about, also where no client was initialized.
+/// Returns the repository for a command, even if no client was initialized.
 pub(super) fn repository(home: &HomeArgs, name: Option<&str>) -> Result<Repository> {
     let path = home.repositories_file();
     let known = if path.exists() { Repositories::load(&path)? } else { Repositories::default() };
     known.find(name).cloned()
 }
 
-/// The index of the repository at a URL or in a directory.
+/// Fetches the index of the repository at a URL or in a directory.
 pub(super) async fn fetch_index(globals: &GlobalArgs, url: &str) -> Result<Index> {
     let place = format!("{}/index.yaml", url.trim_end_matches('/'));
     let text = fetch(globals, if url.ends_with("index.yaml") { url } else { &place }).await?;
     Index::parse(&text).map_err(|error| Failure::new(format!("{url}: {error}")))
 }
 
-/// What is at a URL, or in a file.
+/// Reads a URL or a file.
 async fn fetch(globals: &GlobalArgs, url: &str) -> Result<Vec<u8>> {
     if url.starts_with("http://") || url.starts_with("https://") {
         let fetched = Fetcher::new(globals.paths()).fetch_file(url).await;
@@ -121,7 +121,7 @@ async fn fetch(globals: &GlobalArgs, url: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| Failure::new(format!("{url}: {error}")))
 }
 
-/// The SHA-256 digest of something, in hexadecimal.
+/// Returns the SHA-256 digest in hexadecimal.
 pub(super) fn digest(data: &[u8]) -> String {
     Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -140,26 +140,26 @@ pub(super) struct PackageArgs {
 /// Flags that say which version of a package in a repository is meant.
 #[derive(Args, Debug, Default)]
 pub(super) struct VersionArgs {
-    /// Name of the repository [default: that of the context]
+    /// Name of the repository [default: the repository of the current context]
     #[arg(long, value_name = "NAME")]
     repo: Option<String>,
 
-    /// Version of the operated program, in a repository [default: the newest]
+    /// App version of the package, if it is from a repository [default: latest]
     #[arg(long, value_name = "VERSION")]
     app_version: Option<String>,
 
-    /// Version of the operator, in a repository [default: the newest]
+    /// Operator version of the package, if it is from a repository [default: latest]
     #[arg(long, value_name = "VERSION")]
     operator_version: Option<String>,
 }
 
 impl PackageArgs {
-    /// Reads the package with those that it depends on, and says what is suspicious.
+    /// Reads the package with its dependencies, and prints warnings.
     pub(super) async fn read(&self, globals: &GlobalArgs, home: &HomeArgs) -> Result<Vec<Package>> {
         self.version.read(&self.package, false, globals, home).await
     }
 
-    /// The same for instances that are upgraded to it.
+    /// Like [`PackageArgs::read`], for upgrading an instance to the package.
     pub(super) async fn read_for_upgrade(
         &self,
         globals: &GlobalArgs,
@@ -189,7 +189,7 @@ impl VersionArgs {
         } else if name.starts_with("http://") || name.starts_with("https://") {
             vec![from_archive(name, &fetch(globals, name).await?)?]
         } else if name.contains(['/', '\\']) || name.ends_with(".tgz") {
-            return Err(Failure::new(format!("{name}: there is no such directory or archive")));
+            return Err(Failure::new(format!("{name}: no such directory or archive")));
         } else {
             vec![self.find_in_repository(name, globals, home).await?]
         };
@@ -205,12 +205,12 @@ impl VersionArgs {
         let found = index.find(name, self.app_version.as_deref(), self.operator_version.as_deref());
         let entry = found.ok_or_else(|| {
             Failure::new(format!("no operator {name} of that version is in the repository {repo} ({url})"))
-                .help("a directory is named as ./DIR, `steer kudo search` lists what a repository has")
+                .help("name a directory as ./DIR; `steer kudo search` lists the repository's operators")
         })?;
         let place = entry.urls.first().map(String::as_str).unwrap_or_default();
         let data = fetch(globals, place).await?;
         if !entry.digest.is_empty() && entry.digest != digest(&data) {
-            return Err(Failure::new(format!("{place}: its digest is not the one in the index of {repo}")));
+            return Err(Failure::new(format!("{place}: digest does not match the index of {repo}")));
         }
         from_archive(place, &data)
     }

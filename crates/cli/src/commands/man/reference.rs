@@ -1,10 +1,10 @@
-//! The reference in Markdown: each page from the place in the code that decides.
+//! Generates the reference in Markdown: each page from its source of truth in the code.
 
 use super::flags;
 use super::tables::{fields, metrics, terms};
 use crate::commands::GROUPS;
 
-/// The pages, by the names of their files.
+/// Returns the pages by file name.
 pub(super) fn pages() -> Vec<(String, String)> {
     let mut program = crate::commands::command();
     program.build();
@@ -19,7 +19,8 @@ pub(super) fn pages() -> Vec<(String, String)> {
     pages.push(("commands.md".to_owned(), overview(&program)));
     let mut operator = steersman::command_line();
     operator.build();
-    let about = "An operator in Rust is a program with this command line. Without a command it runs.\n\n";
+    let about =
+        "An operator in Rust is a program with this command line. Without a command, the operator runs.\n\n";
     let text = format!("{about}{}", flags::sections(&operator, ""));
     pages.push(("operator-flags.md".to_owned(), page("Flags of operators in Rust", &text)));
     for (name, title, text) in
@@ -54,7 +55,7 @@ fn overview(program: &clap::Command) -> String {
 
 fn watches() -> String {
     let mut text = String::from(
-        "The file is a list with an entry for each kind. Durations are as in Go, such as `1h30m`.\n\n\
+        "The file is a list with an entry for each kind. Durations are in Go's format, such as `1h30m`.\n\n\
          ## Chart operators\n\n",
     );
     text += &fields(&steersman_helm_operator::WatchConfig::schema());
@@ -68,24 +69,24 @@ fn watches() -> String {
 
 fn annotations() -> String {
     let mut text = String::from(
-        "## Chart operators\n\nOn the watched object; operator-sdk's, and one of our own. \
+        "## Chart operators\n\nSet on the watched object. All but the first are operator-sdk's. \
         Switches are on if they are `true`, `t` or `1`.\n\n",
     );
     text += &terms("annotation", steersman_helm_operator::ANNOTATIONS);
-    text += "\nIn charts, Helm's own mean what they mean to Helm: `helm.sh/hook`, `helm.sh/hook-weight`, \
+    text += "\nIn charts, Helm's annotations have the same meaning as in Helm: `helm.sh/hook`, `helm.sh/hook-weight`, \
              `helm.sh/hook-delete-policy` and `helm.sh/resource-policy`.\n";
     #[cfg(unix)]
     {
-        text += "\n## Ansible operators\n\nOn the watched object; operator-sdk's.\n\n";
+        text += "\n## Ansible operators\n\nSet on the watched object, as in operator-sdk.\n\n";
         text += &terms("annotation", steersman_ansible_operator::ANNOTATIONS);
     }
-    text += "\n## KUDO packages\n\nOn instances and on what their plans apply; KUDO's, except for the first three.\n\n";
+    text += "\n## KUDO packages\n\nSet on instances and on the objects of their plans. All but the first three are KUDO's.\n\n";
     text += &terms("annotation", steersman_kudo::annotation::ANNOTATIONS);
     text += "\n## Operators in Rust\n\n";
     text += &terms("annotation", steersman::ANNOTATIONS);
     text += "\n## REST and portal\n\n";
     text += &terms("annotation", steersman_gateway::ANNOTATIONS);
-    text += "\n## The embedded cluster\n\nThey direct the simulation, in tests for instance. Durations are such as `90s`.\n\n";
+    text += "\n## The embedded cluster\n\nThey control the simulation, in tests for example. Durations are in Go's format, such as `90s`.\n\n";
     text += &terms("annotation", steersman_cluster::ANNOTATIONS);
     text
 }
@@ -100,22 +101,22 @@ fn conditions() -> String {
     #[cfg(unix)]
     add("Ansible operators", steersman_ansible_operator::CONDITIONS, steersman_ansible_operator::REASONS);
     add("KUDO packages", steersman_kudo::reason::CONDITIONS, steersman_kudo::reason::REASONS);
-    text += "\nA chart operator with code of its own may refuse an object; the reason of `Irreconcilable` is then the one \
-             that the code gives.\n";
+    text += "\nA chart operator with custom code may reject an object; the reason of `Irreconcilable` is then the one \
+             that the code sets.\n";
     text
 }
 
 fn events() -> String {
     let mut text = String::from(
-        "Events are about the watched object. Repetitions are counted in one event, and an object that fails again and \
-         again writes ever fewer.\n\n## Every operator\n\n",
+        "Events are about the watched object. Repeated events are counted in one series, and the events of an object \
+         are rate limited.\n\n## Every operator\n\n",
     );
     text += &terms("reason", steersman::EVENTS);
     text += "\n## Chart operators\n\n`InstallSuccessful` and `UpgradeSuccessful` ([conditions](conditions.md)), and:\n\n";
     text += &terms("reason", steersman_helm_operator::EVENTS);
     #[cfg(unix)]
     {
-        text += "\n## Ansible operators\n\nThose that plays record by `k8s_event`, and:\n\n";
+        text += "\n## Ansible operators\n\nEvents that plays record by `k8s_event`, and:\n\n";
         text += &terms("reason", steersman_ansible_operator::EVENTS);
     }
     text += "\n## KUDO packages\n\n";
@@ -125,13 +126,13 @@ fn events() -> String {
 
 fn metrics_page() -> String {
     let mut text = String::from(
-        "Served in OpenMetrics text on `--metrics-bind-address`. Names are controller-runtime's and client-go's where they \
-         have one, so that their dashboards and alerts work.\n\n## Every operator\n\n",
+        "Served in the OpenMetrics text format on `--metrics-bind-address`. Names are those of controller-runtime and \
+         client-go where they have an equivalent, so their dashboards and alerts work.\n\n## Every operator\n\n",
     );
     text += &metrics(&steersman::metrics_reference());
     #[cfg(unix)]
     {
-        text += "\n## Ansible operators\n\nBeside these, the metrics that plays make by `osdk_metric`.\n\n";
+        text += "\n## Ansible operators\n\nIn addition, the metrics that plays create by `osdk_metric`.\n\n";
         text += &metrics(&steersman_ansible_operator::metrics_reference());
     }
     text

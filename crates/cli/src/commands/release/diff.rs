@@ -14,29 +14,29 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
-Objects are compared with those in the cluster, as the cluster would make them. Nothing is written.
+Objects are compared with those in the cluster by server-side dry runs. Nothing is written.
 
 Examples:
   steer diff shop ./chart -f prod.yaml
   steer diff shop ./chart --reuse-values --set image.tag=1.6
   steer diff ansible";
 
-/// Show what an upgrade, an install or a run of plays would change
+/// Show the changes that an install, an upgrade or a run of plays would make
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Diff {
     #[command(subcommand)]
-    what: Option<What>,
+    command: Option<Commands>,
 
     /// Name of the release
     #[arg(required = true)]
     name: Option<String>,
 
-    /// A directory, an archive, a URL, oci://…, or repository/chart
+    /// Chart: a directory, archive, URL, oci:// reference, or repository/chart
     #[arg(required = true)]
     chart: Option<String>,
 
-    /// Show what is in secrets
+    /// Show the contents of Secrets
     #[arg(long)]
     show_secrets: bool,
 
@@ -51,21 +51,21 @@ pub(crate) struct Diff {
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Commands {
     #[cfg(all(unix, feature = "ansible"))]
     Ansible(Box<DiffAnsible>),
 }
 
 impl Diff {
     pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
-        if let Some(what) = self.what {
+        if let Some(what) = self.command {
             match what {
                 #[cfg(all(unix, feature = "ansible"))]
-                What::Ansible(diff) => return diff.run(globals, output),
+                Commands::Ansible(diff) => return diff.run(globals, output),
             }
         }
         let (Some(name), Some(chart)) = (&self.name, &self.chart) else {
-            return Err(Failure::new("the name of a release and its chart are missing"));
+            return Err(Failure::new("release name and chart are required"));
         };
         let options = self.values_from.apply(self.deploy.options(globals)?);
         let located = Located::find(chart, &self.source.chart, globals)?;
@@ -94,7 +94,7 @@ impl Diff {
                 }
                 Change::Kept => {
                     same += 1;
-                    output.line(format_args!("  {title}  no longer part of the release, and kept"));
+                    output.line(format_args!("  {title}  no longer part of the release, kept"));
                 }
                 Change::Same => same += 1,
                 Change::Changed(fields) => {
@@ -124,7 +124,7 @@ impl Diff {
     }
 }
 
-/// A change in a secret, without the secret.
+/// Describes a change in a Secret without its values.
 fn hidden(field: &FieldChange) -> &'static str {
     let inside = field.path.starts_with("data") || field.path.starts_with("stringData");
     match (inside, &field.before, &field.after) {

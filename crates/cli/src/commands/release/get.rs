@@ -10,41 +10,41 @@ use crate::cluster;
 use crate::failure::Result;
 use crate::output::Output;
 
-/// Show what is recorded of a release
+/// Show recorded information about a release
 #[derive(Args, Debug)]
 pub(crate) struct Get {
     #[command(subcommand)]
-    what: What,
+    command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// Everything
+enum Commands {
+    /// Show all recorded information
     #[command(after_help = "Examples:\n  steer get all shop")]
-    All(Which),
-    /// The values that were given
+    All(ReleaseArg),
+    /// Show the user-supplied values
     #[command(after_help = "Examples:\n  steer get values shop --all -o json")]
     Values(ValuesArgs),
-    /// The objects
+    /// Show the manifest of the objects
     #[command(after_help = "Examples:\n  steer get manifest shop --revision 2")]
-    Manifest(Which),
-    /// The hooks
+    Manifest(ReleaseArg),
+    /// Show the hooks
     #[command(after_help = "Examples:\n  steer get hooks shop")]
-    Hooks(Which),
-    /// The notes
+    Hooks(ReleaseArg),
+    /// Show the notes
     #[command(after_help = "Examples:\n  steer get notes shop")]
-    Notes(Which),
-    /// The chart, its version and when it was deployed
+    Notes(ReleaseArg),
+    /// Show the chart, its version and the time of deployment
     #[command(after_help = "Examples:\n  steer get metadata shop -o yaml")]
     Metadata(MetadataArgs),
 }
 
 #[derive(Args, Debug)]
-struct Which {
+struct ReleaseArg {
     /// Name of the release
     name: String,
 
-    /// Number of the revision [default: the last]
+    /// Revision number [default: the latest]
     #[arg(long, value_name = "NUMBER")]
     revision: Option<i64>,
 }
@@ -52,9 +52,9 @@ struct Which {
 #[derive(Args, Debug)]
 struct ValuesArgs {
     #[command(flatten)]
-    which: Which,
+    which: ReleaseArg,
 
-    /// With those of the chart
+    /// Show all computed values, including the chart's
     #[arg(short, long)]
     all: bool,
 
@@ -65,13 +65,13 @@ struct ValuesArgs {
 #[derive(Args, Debug)]
 struct MetadataArgs {
     #[command(flatten)]
-    which: Which,
+    which: ReleaseArg,
 
     #[command(flatten)]
     format: FormatArgs,
 }
 
-impl Which {
+impl ReleaseArg {
     fn find(&self, globals: &GlobalArgs) -> Result<Release> {
         cluster::run(async { Ok(cluster::releases(globals).await?.get(&self.name, self.revision).await?) })
     }
@@ -79,23 +79,23 @@ impl Which {
 
 impl Get {
     pub(crate) fn run(self, globals: &GlobalArgs, output: &mut Output) -> Result {
-        match self.what {
-            What::All(which) => {
+        match self.command {
+            Commands::All(which) => {
                 let shown = Shown { all: true, metadata: true, ..Shown::default() };
                 show::release(&which.find(globals)?, shown, output)?;
             }
-            What::Values(args) => values(&args, &args.which.find(globals)?, output)?,
-            What::Manifest(which) => output.line(which.find(globals)?.manifest),
-            What::Hooks(which) => {
+            Commands::Values(args) => values(&args, &args.which.find(globals)?, output)?,
+            Commands::Manifest(which) => output.line(which.find(globals)?.manifest),
+            Commands::Hooks(which) => {
                 which.find(globals)?.hooks.iter().for_each(|hook| output.push(&show::hook_text(hook)));
             }
-            What::Notes(which) => {
+            Commands::Notes(which) => {
                 let notes = which.find(globals)?.info.notes;
                 if !notes.is_empty() {
                     output.line(format_args!("NOTES:\n{notes}"));
                 }
             }
-            What::Metadata(args) => metadata(&args, &args.which.find(globals)?, output)?,
+            Commands::Metadata(args) => metadata(&args, &args.which.find(globals)?, output)?,
         }
         Ok(())
     }

@@ -16,8 +16,8 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
-The release is kept as Helm keeps it: helm and steer can take turns on it. An interrupted
-install of that name is recovered.
+The release is stored in Helm's format, so that helm and steer can both manage it. An interrupted
+install of the same name is recovered.
 
 Examples:
   steer install shop ./chart -f prod.yaml --set image.tag=1.5 --wait
@@ -29,19 +29,19 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Install {
-    /// [NAME] of the release and CHART: a directory, an archive, a URL, oci://…, or repository/chart
+    /// [NAME] of the release, and CHART: a directory, archive, URL, oci:// reference, or repository/chart
     #[arg(value_name = "[NAME] CHART", required = true)]
     words: Vec<String>,
 
-    /// Make a name from the chart's and the time
+    /// Generate the name from the chart's name and the time
     #[arg(short, long)]
     generate_name: bool,
 
-    /// Template that gives the release's name
+    /// Template for the release name
     #[arg(long, value_name = "TEMPLATE")]
     name_template: Option<String>,
 
-    /// Take the name of a release that failed, or was uninstalled and is still in the history
+    /// Reuse the name of a failed release, or of an uninstalled one that remains in the history
     #[arg(long)]
     replace: bool,
 

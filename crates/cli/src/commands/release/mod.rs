@@ -1,4 +1,4 @@
-//! The commands on releases, and what they share.
+//! The release commands, and what they share.
 
 pub(super) mod diff;
 pub(super) mod get;
@@ -35,55 +35,55 @@ pub(super) struct DeployArgs {
     #[arg(long)]
     wait: bool,
 
-    /// With --wait, wait until all jobs have ended too
+    /// With --wait, also wait until all Jobs have completed
     #[arg(long)]
     wait_for_jobs: bool,
 
-    /// How long each hook, and waiting, may take
+    /// Time limit for each hook, and for waiting
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = duration)]
     timeout: Duration,
 
-    /// Undo what failed: uninstall a new release, roll an upgrade back; implies --wait
+    /// On failure, uninstall a new release or roll back an upgrade; implies --wait
     #[arg(long)]
     atomic: bool,
 
-    /// Write nothing; `server` lets templates look things up
+    /// Simulate without writing anything; with `server`, templates can look up objects
     #[arg(long, value_name = "client|server", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     dry_run: Option<String>,
 
-    /// Run no hooks
+    /// Do not run hooks
     #[arg(long)]
     no_hooks: bool,
 
-    /// Replace objects as a whole
+    /// Replace objects instead of patching them
     #[arg(long)]
     force: bool,
 
-    /// Write objects by server-side apply, or with false by Helm 3's three-way merge
+    /// Use server-side apply; with false, Helm 3's three-way merge
     #[arg(long, value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     server_side: String,
 
-    /// Adopt objects without ownership metadata, or of another release
+    /// Adopt existing objects without ownership metadata or of another release
     #[arg(long)]
     take_ownership: bool,
 
-    /// Leave the definitions in crds/ alone
+    /// Do not install the CRDs in crds/
     #[arg(long)]
     skip_crds: bool,
 
-    /// What becomes of the definitions in crds/ [default: Create on install, Skip on upgrade]
+    /// Policy for the CRDs in crds/ [default: Create on install, Skip on upgrade]
     #[arg(long, value_name = "Skip|Create|CreateReplace", ignore_case = true)]
     crds: Option<Crds>,
 
-    /// Make the release's namespace
+    /// Create the release namespace if not present
     #[arg(long)]
     create_namespace: bool,
 
-    /// Say this in the history
+    /// Description of the revision in the history
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// Labels of the record: key=value,key=value; may be repeated
+    /// Labels to add to the release record: key=value,key=value; may be repeated
     #[arg(short, long, value_name = "KEY=VALUE")]
     labels: Vec<String>,
 
@@ -91,15 +91,15 @@ pub(super) struct DeployArgs {
     #[arg(long)]
     skip_schema_validation: bool,
 
-    /// Accepted for Helm's sake: what the server refuses is refused
+    /// Accepted for compatibility with Helm; the API server always validates objects
     #[arg(long, hide = true)]
     disable_openapi_validation: bool,
 
-    /// Let getHostByName ask the network
+    /// Enable DNS lookups when rendering templates (getHostByName)
     #[arg(long)]
     enable_dns: bool,
 
-    /// Show the notes of subcharts too
+    /// Render subchart notes along with the parent's
     #[arg(long)]
     render_subchart_notes: bool,
 
@@ -107,15 +107,15 @@ pub(super) struct DeployArgs {
     #[arg(long)]
     hide_notes: bool,
 
-    /// With --dry-run, do not show secrets
+    /// With --dry-run, hide Secrets
     #[arg(long)]
     hide_secret: bool,
 
-    /// Fetch dependencies that are missing in charts/ first
+    /// Fetch dependencies that are missing from charts/ first
     #[arg(long)]
     dependency_update: bool,
 
-    /// Program that gets the manifests on standard input and gives others back
+    /// Executable for post-rendering: reads manifests on stdin, writes the result to stdout
     #[arg(long, value_name = "PROGRAM")]
     post_renderer: Option<String>,
 
@@ -190,7 +190,7 @@ impl DeployArgs {
 
     fn releases(&self, releases: Releases) -> Result<Releases> {
         let server_side = flags::go_bool(&self.server_side).ok_or_else(|| {
-            Failure::new(format!("--server-side takes true or false, not {:?}", self.server_side))
+            Failure::new(format!("--server-side must be true or false, not {:?}", self.server_side))
         })?;
         Ok(releases.write_mode(write_mode(self.force, server_side)).on_progress(waiting::display()))
     }
@@ -225,7 +225,7 @@ fn labels(words: &[String]) -> Result<BTreeMap<String, String>> {
         .collect()
 }
 
-/// How many revisions are kept unless a flag says so.
+/// Returns the default number of revisions to keep, from HELM_MAX_HISTORY or 10.
 fn history_max() -> usize {
     std::env::var("HELM_MAX_HISTORY").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
 }

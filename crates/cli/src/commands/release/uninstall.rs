@@ -16,49 +16,49 @@ Examples:
   steer uninstall shop --wait
   steer uninstall shop --keep-history";
 
-/// Delete a release's objects and its history
+/// Uninstall releases: delete their objects and history
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Uninstall {
-    /// Names of releases
+    /// Names of the releases
     #[arg(required = true)]
     names: Vec<String>,
 
-    /// Keep the history
+    /// Keep the release history
     #[arg(long)]
     keep_history: bool,
 
-    /// Wait until all objects are gone
+    /// Wait until all objects are deleted
     #[arg(long)]
     wait: bool,
 
-    /// How long each hook, and waiting, may take
+    /// Time limit for each hook, and for waiting
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = super::duration)]
     timeout: Duration,
 
-    /// Run no hooks
+    /// Do not run hooks
     #[arg(long)]
     no_hooks: bool,
 
-    /// Write nothing
+    /// Simulate the uninstall without writing anything
     #[arg(long)]
     dry_run: bool,
 
-    /// That there is no such release is no failure
+    /// Succeed if the release does not exist
     #[arg(long)]
     ignore_not_found: bool,
 
-    /// What becomes of the objects' own dependents
+    /// Cascading deletion strategy for the objects' dependents
     #[arg(long, value_name = "HOW", default_value = "background")]
-    cascade: How,
+    cascade: CascadeArg,
 
-    /// Say this in the history
+    /// Description of the uninstall in the history
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum How {
+enum CascadeArg {
     Background,
     Foreground,
     Orphan,
@@ -74,9 +74,9 @@ impl Uninstall {
             dry_run: self.dry_run,
             description: self.description.clone().filter(|text| !text.is_empty()),
             cascade: match self.cascade {
-                How::Background => Cascade::Background,
-                How::Foreground => Cascade::Foreground,
-                How::Orphan => Cascade::Orphan,
+                CascadeArg::Background => Cascade::Background,
+                CascadeArg::Foreground => Cascade::Foreground,
+                CascadeArg::Orphan => Cascade::Orphan,
             },
             rendered: None,
         };

@@ -17,10 +17,10 @@ use crate::commands::release::duration;
 use crate::failure::{Failure, Result};
 
 const EXAMPLES: &str = "\
-An operator-sdk project runs as it is: its watches.yaml, flags, annotations and environment are
-understood. WATCH_NAMESPACE limits the namespaces.
+An operator-sdk project runs unchanged: its watches.yaml, flags, annotations and environment
+variables are supported. WATCH_NAMESPACE limits the namespaces.
 
-Plays are run by the ansible-core of --python, of VIRTUAL_ENV, or of PATH, in forks of one process
+Plays are run by the ansible-core of --python, of VIRTUAL_ENV, or in PATH, in forks of one process
 that has it imported; --cold starts a new process for each run instead.
 
 Examples:
@@ -29,31 +29,31 @@ Examples:
   steer run ansible --check
   WATCH_NAMESPACE=shop,lab steer run ansible --python ~/venv/bin/python3";
 
-/// Run an Ansible operator: a role or playbook for each object of the kinds in watches.yaml
+/// Run an Ansible operator: a role or playbook per object of the kinds in watches.yaml
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Ansible {
     #[command(flatten)]
     plays: PlayArgs,
 
-    /// How often a run is made for each object even if nothing happens; 0 for never
+    /// Interval of periodic reconciles; 0 disables them
     #[arg(long, value_name = "DURATION", default_value = "10h0m0s", value_parser = duration)]
     reconcile_period: Duration,
 
-    /// How many objects of a kind are worked on at a time [default: the number of processors]
+    /// Maximum number of concurrent reconciles per kind [default: the number of processors]
     #[arg(long, value_name = "NUMBER", alias = "max-workers")]
     max_concurrent_reconciles: Option<usize>,
 
-    /// Make the watched object an owner of what is created for it
+    /// Inject owner references to the watched object into objects that plays create
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
     inject_owner_ref: bool,
 
-    /// Which events of plays are logged
+    /// Ansible events to log
     #[arg(long, value_name = "EVENTS", value_enum, default_value = "tasks")]
     ansible_log_events: Events,
 
-    /// Log what plays print
+    /// Log the output of plays
     #[arg(long, env = "ANSIBLE_DEBUG_LOGS", value_parser = clap::builder::BoolishValueParser::new())]
     #[arg(num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
@@ -63,40 +63,40 @@ pub(super) struct Ansible {
     #[arg(long)]
     check: bool,
 
-    /// Where metrics are served; 0 turns them off
+    /// Address that the metrics endpoint binds to; 0 disables it
     #[arg(long, value_name = "ADDRESS", default_value = ":8443", alias = "metrics-addr")]
     metrics_bind_address: String,
 
-    /// Serve metrics by TLS
+    /// Enable secure serving (TLS) of the metrics endpoint
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
     metrics_secure: bool,
 
-    /// Serve secure metrics to those who may get /metrics alone, as the API server says of their token
+    /// Enable RBAC checks for secure metrics: the caller's token must be allowed to get /metrics
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set, value_name = "true|false")]
     metrics_require_rbac: bool,
 
-    /// Folder with the tls.crt and tls.key of secure metrics [default: a certificate that signs itself]
+    /// Directory with tls.crt and tls.key for secure metrics [default: a self-signed certificate]
     #[arg(long, value_name = "DIR")]
     metrics_cert_path: Option<PathBuf>,
 
-    /// Where /healthz and /readyz are served; 0 turns them off
+    /// Address that the probe endpoint (/healthz and /readyz) binds to; 0 disables it
     #[arg(long, value_name = "ADDRESS", default_value = ":6789")]
     health_probe_bind_address: String,
 
-    /// How long runs under way may take when stopping
+    /// Time to wait for active runs on shutdown
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     graceful_shutdown_timeout: Duration,
 
-    /// Note down which requests were made, for `rbac --least-privilege`
+    /// File to record API requests to, for `rbac --least-privilege`
     #[arg(long, value_name = "FILE")]
     record_requests: Option<PathBuf>,
 
     #[command(flatten)]
     runtime: RuntimeArgs,
 
-    /// Socket of a Python that has Ansible imported already, which a simulation starts
+    /// Socket of a Python process with Ansible already imported, as started by a simulation
     #[arg(long, value_name = "SOCKET", hide = true)]
     prepared: Option<PathBuf>,
 
@@ -107,31 +107,31 @@ pub(super) struct Ansible {
 /// Flags that say which plays are run, and how.
 #[derive(Args, Debug)]
 pub(in crate::commands) struct PlayArgs {
-    /// File that names the kinds and their roles or playbooks
+    /// Path to the watches file, which lists the kinds and their roles or playbooks
     #[arg(long, value_name = "FILE", default_value = "./watches.yaml")]
     watches_file: PathBuf,
 
-    /// Ansible's verbosity
+    /// Ansible verbosity
     #[arg(long, value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=7))]
     ansible_verbosity: u8,
 
-    /// Where roles are looked for, separated by colons [default: what Ansible's configuration says]
+    /// Search path for roles, separated by colons [default: from Ansible's configuration]
     #[arg(long, value_name = "PATHS", env = "ANSIBLE_ROLES_PATH")]
     ansible_roles_path: Option<OsString>,
 
-    /// Where collections are looked for, separated by colons [default: what Ansible's configuration says]
+    /// Search path for collections, separated by colons [default: from Ansible's configuration]
     #[arg(long, value_name = "PATHS", env = "ANSIBLE_COLLECTIONS_PATH")]
     ansible_collections_path: Option<OsString>,
 
-    /// Further arguments of ansible-playbook, separated by spaces
+    /// Additional arguments for ansible-playbook, separated by spaces
     #[arg(long, value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
     ansible_args: String,
 
-    /// An inventory, file or directory, in place of localhost alone
+    /// Inventory file or directory [default: localhost only]
     #[arg(long, value_name = "PATH", env = "ANSIBLE_INVENTORY")]
     ansible_inventory: Option<PathBuf>,
 
-    /// Python that has ansible-core [default: that of VIRTUAL_ENV, of ansible-playbook, or of PATH]
+    /// Python with ansible-core [default: that of VIRTUAL_ENV, of ansible-playbook, or in PATH]
     #[arg(long, value_name = "PROGRAM")]
     python: Option<PathBuf>,
 
@@ -139,7 +139,7 @@ pub(in crate::commands) struct PlayArgs {
     #[arg(long)]
     cold: bool,
 
-    /// End runs that take longer; 0 for never
+    /// Time limit for a run; 0 for no limit
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = duration)]
     run_timeout: Duration,
 }
@@ -155,7 +155,7 @@ impl PlayArgs {
             .map_err(|error| Failure::new(error.to_string()).help("--watches-file names the file"))
     }
 
-    /// Everything else at its default.
+    /// Returns the defaults of plays, with the flags applied.
     pub(in crate::commands) fn defaults(&self) -> Defaults {
         Defaults {
             verbosity: self.ansible_verbosity,
@@ -184,7 +184,7 @@ enum Events {
     /// Tasks as they start, debug messages and failures
     #[value(alias = "Tasks")]
     Tasks,
-    /// The result of every task, too
+    /// Also the result of every task
     #[value(alias = "Everything")]
     Everything,
     /// None
@@ -237,7 +237,7 @@ impl Ansible {
         operator.main_from(self.words()).await.map_err(|error| Failure::new(error.to_string()))
     }
 
-    /// The command line of the runtime's own program, which does all that is not about plays.
+    /// Returns the command line of the runtime, which handles everything except plays.
     fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["steer run ansible".into(), "run".into()];
         words.push(word("metrics-bind-address", &self.metrics_bind_address));

@@ -22,14 +22,14 @@ use crate::flags;
 use crate::output::Output;
 
 const ABOUT: &str = "\
-Crash and break an operator in every way, and see whether it recovers
+Inject crashes and faults into an operator, and check that it recovers
 
-Runs the project's operator on an embedded cluster: it applies the samples, changes them, and deletes them in the end. Then it \
-does so again and again, and each time something else goes wrong: a crash around each write, an answer that is lost, a stale \
-view, a broken watch. Each run must end as the one without faults did. A failure comes with a timeline and a plan to replay it.
+Runs the project's operator on an embedded cluster, where samples are applied, changed, and finally deleted. This is \
+repeated with a different fault each time: a crash before or after each write, a lost response, a stale \
+cache, a broken watch. Each run must end in the same state as the one without faults. A failure is reported with a timeline and a plan to replay it.
 
-Operators of charts run in this process, in virtual time. Those in Rust are built by cargo and run as programs, in real time, as is \
-any COMMAND, in whatever language: it gets a KUBECONFIG, and is killed and started again.";
+Chart operators run in this process, in virtual time. Rust operators are built by cargo and run as programs, in real time, as is \
+any COMMAND, in whatever language: it is started with KUBECONFIG set, killed, and restarted.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,86 +41,86 @@ Examples:
   steer sim --crd crds/ --sample shop.yaml --invariant 'Shop: object.status.ready <= object.spec.size' -- python operator.py
   steer sim . --properties";
 
-/// Crash and break an operator in every way, and see whether it recovers
+/// Inject crashes and faults into an operator, and check that it recovers
 #[derive(Args, Debug)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub(crate) struct Sim {
-    /// Directory of the project: its definitions, roles and samples are in config/
+    /// Directory of the project, with its CRDs, roles and samples in config/
     #[arg(default_value = ".")]
     project: PathBuf,
 
-    /// Program to run as the operator, with its arguments, instead of the project's own
+    /// Command to run as the operator, instead of the project's own
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 
-    /// Name of the operator's program, if a package in Rust has several
+    /// Name of the operator's binary, if a Rust package has several
     #[arg(long, value_name = "NAME")]
     bin: Option<String>,
 
-    /// File or directory with definitions and other objects that are there from the beginning; may be repeated
+    /// File or directory with CRDs and other objects to create first; may be repeated
     #[arg(long, value_name = "PATH")]
     crd: Vec<PathBuf>,
 
-    /// File or directory with samples, instead of those in config/samples; may be repeated
+    /// File or directory with samples, instead of config/samples; may be repeated
     #[arg(long, value_name = "PATH")]
     sample: Vec<PathBuf>,
 
-    /// Seed of everything random
+    /// Seed for all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Random combinations of faults, after each was tried alone
+    /// Number of random fault combinations to run, after each fault alone
     #[arg(long, value_name = "PLANS", default_value_t = 50)]
     random: usize,
 
-    /// Crash before and after each write, and try nothing else
+    /// Inject only crashes, before and after each write
     #[arg(long)]
     crashes: bool,
 
-    /// Kind of faults to leave out, clock-jump for an operator that acts by the time; may be repeated
+    /// Kind of faults to skip, such as clock-jump for a time-dependent operator; may be repeated
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Fault::KINDS), hide_possible_values = true)]
     without: Vec<String>,
 
-    /// Change each property of the samples by itself, as its definition allows, and back
+    /// Change each property of the samples individually, as its schema allows, and revert it
     #[arg(long)]
     properties: bool,
 
-    /// Make the run of one plan alone, as a failure names it
+    /// Run only this plan, as printed with a failure
     #[arg(long, value_name = "PLAN")]
     replay: Option<Plan>,
 
-    /// End at the first failure
+    /// Stop at the first failure
     #[arg(long)]
     fail_fast: bool,
 
-    /// Begin no run after this time
+    /// Time after which no new run is started
     #[arg(long, value_name = "DURATION", value_parser = flags::duration)]
     budget: Option<Duration>,
 
-    /// Time without a change after which a step is over [default: 90s of virtual time, learned from the fault-free runs of a program]
+    /// Time without changes that ends a step [default: 90s, virtual; for a program, from fault-free runs]
     #[arg(long, value_name = "DURATION", value_parser = flags::duration)]
     quiet: Option<Duration>,
 
-    /// Runs at the same time [default: one for each processor, four for a program]
+    /// Number of parallel runs [default: one per processor, four for a program]
     #[arg(long, value_name = "RUNS")]
     jobs: Option<usize>,
 
-    /// How long pods run that are meant to end, unless their program says it, as sleep does [default: 100ms]
+    /// Run time of pods that are meant to complete, unless their command sets it [default: 100ms]
     #[arg(long, value_name = "DURATION", value_parser = flags::duration)]
     pod_run_time: Option<Duration>,
 
     #[command(flatten)]
     rules: RuleArgs,
 
-    /// Write all that was found, with timelines, as JSON
+    /// File to write all results to, with timelines, as JSON
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// Write the timelines as a page of HTML
+    /// File to write the timelines to, as an HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Write a report in the form of JUnit
+    /// File to write a JUnit report to
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 }
@@ -128,7 +128,7 @@ pub(crate) struct Sim {
 impl Sim {
     pub(crate) fn run(self, output: &mut Output) -> Result {
         let interrupt = Interrupt::default();
-        // Programs are killed when this one is interrupted: they are in process groups of their own.
+        // Kill the programs on interrupt, since they are in separate process groups.
         let runtime = crate::runtime::multi_thread()?;
         let raised = interrupt.clone();
         runtime.spawn(async move {
@@ -193,5 +193,5 @@ impl Sim {
 fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result {
     let Some(path) = path else { return Ok(()) };
     std::fs::write(path, text())
-        .map_err(|error| Failure::new(format!("{} can't be written: {error}", path.display())))
+        .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
 }

@@ -1,4 +1,4 @@
-//! An Ansible operator as what is simulated.
+//! Simulates an Ansible operator.
 
 use steersman_ansible_operator::{PreparedPython, RunnerOptions};
 use steersman_simulate::{Command, Simulation};
@@ -8,15 +8,15 @@ use crate::commands::dev::plays::Plays;
 use crate::commands::dev::project::Project;
 use crate::failure::{Failure, Result};
 
-/// Arguments by which an Ansible operator runs beside others.
+/// Arguments to run several Ansible operators concurrently, without fixed ports.
 const RUN_ANSIBLE: [&str; 4] =
     ["run", "ansible", "--metrics-bind-address=0", "--health-probe-bind-address=0"];
 
 impl Sim {
-    /// Simulates this program itself, as the operator of the project's plays.
+    /// Simulates `steer run ansible` as the operator of the project's plays.
     pub(super) async fn of_plays(&self, project: &Project, plays: &Plays) -> Result<Simulation> {
         let program = std::env::current_exe()
-            .map_err(|error| Failure::new(format!("this program can't be run again: {error}")))?;
+            .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
         let mut command = RUN_ANSIBLE.iter().fold(Command::new(program), Command::argument);
         let prepared = PreparedPython::start(&RunnerOptions::default(), &self.project).await;
         if let Some(prepared) = prepared.map_err(|error| Failure::new(error.to_string()))? {
@@ -24,7 +24,7 @@ impl Sim {
             command = command.helper(move |operator| prepared.server_of(operator));
         }
         let simulation = self.of_command(project, command.directory(&self.project), Vec::new())?;
-        // A run after a crash counts as unchanged what the one before had changed.
+        // A run after a crash counts as unchanged what the previous one changed.
         Ok(plays.0.entries.iter().fold(simulation, |simulation, watch| {
             simulation.ignores_field(&watch.config.kind, ".status.conditions[*].ansibleResult")
         }))

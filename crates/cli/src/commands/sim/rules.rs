@@ -1,4 +1,4 @@
-//! What must hold in a simulation, and what need not.
+//! Invariants of a simulation, and exceptions from its checks.
 
 use std::path::{Path, PathBuf};
 
@@ -11,27 +11,27 @@ use crate::failure::{Failure, Result};
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Rules")]
 pub(super) struct RuleArgs {
-    /// Condition on every state in CEL, of each object of a kind, or of all objects: 'Shop: object.spec.size > 0'; may be repeated
+    /// CEL invariant of all objects, or of each of a kind: 'Shop: object.spec.size > 0'; may be repeated
     #[arg(long, value_name = "KIND: EXPRESSION")]
     invariant: Vec<String>,
 
-    /// File with a list of such conditions, each with `expression` and `kind`; may be repeated
+    /// File with a list of invariants, each with `expression` and `kind`; may be repeated
     #[arg(long, value_name = "FILE")]
     invariants: Vec<PathBuf>,
 
-    /// What may outlive the samples: a resource or an object, secrets/default/key; may be repeated
+    /// Resource or object that may outlive the samples, such as secrets/default/key; may be repeated
     #[arg(long, value_name = "RESOURCE")]
     keep: Vec<String>,
 
-    /// Objects that are not compared: 'secrets/*/sh.helm.release.v1.*'; may be repeated
+    /// Objects to exclude from comparison: 'secrets/*/sh.helm.release.v1.*'; may be repeated
     #[arg(long, value_name = "OBJECTS")]
     ignore: Vec<String>,
 
-    /// Field of a kind that is not compared; may be repeated
+    /// Field of a kind to exclude from comparison; may be repeated
     #[arg(long, value_name = "KIND.FIELD")]
     ignore_field: Vec<String>,
 
-    /// Property that --properties leaves out, with all in it: .spec.paused; may be repeated
+    /// Property that --properties skips, with all fields below it: .spec.paused; may be repeated
     #[arg(long, value_name = "PATH")]
     ignore_property: Vec<String>,
 }
@@ -55,7 +55,7 @@ impl RuleArgs {
         simulation = self.ignore_property.iter().fold(simulation, Simulation::ignores_property);
         for field in &self.ignore_field {
             let Some((kind, path)) = field.split_once('.').filter(|(kind, _)| !kind.is_empty()) else {
-                return Err(Failure::new(format!("--ignore-field {field} names no kind"))
+                return Err(Failure::new(format!("--ignore-field {field} has no kind"))
                     .help("write it as Shop.status.history"));
             };
             simulation = simulation.ignores_field(kind, format!(".{path}"));
@@ -64,9 +64,9 @@ impl RuleArgs {
     }
 }
 
-/// The kind and the expression of an invariant.
+/// Splits an invariant into kind and expression.
 fn parse(text: &str) -> (Option<String>, String) {
-    // No expression begins with a word and a colon.
+    // No CEL expression begins with a word and a colon.
     let named = text.split_once(':').filter(|(kind, _)| {
         kind.starts_with(|first: char| first.is_ascii_uppercase())
             && kind.chars().all(|letter| letter.is_ascii_alphanumeric())
@@ -84,8 +84,9 @@ fn read(path: &Path) -> Result<Vec<(Option<String>, String)>> {
     let mut found = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let Some(expression) = entry["expression"].as_str() else {
-            return Err(broken(&format!("entry {} has no expression", index + 1))
-                .help("each entry has an `expression`, and a `kind` if it is about each `object` of one"));
+            return Err(broken(&format!("entry {} has no expression", index + 1)).help(
+                "each entry needs an `expression`, and a `kind` to evaluate it for each `object` of it",
+            ));
         };
         found.push((entry["kind"].as_str().map(str::to_owned), expression.to_owned()));
     }

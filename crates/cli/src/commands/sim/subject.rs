@@ -1,4 +1,4 @@
-//! What is simulated: the operator of a project's charts in this process, that of its plays, its program in Rust, or any command.
+//! Selects the simulated operator: of charts in this process, of plays, a Rust program, or any command.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::commands::dev::cargo;
 use crate::commands::dev::project::{self, Given, NAMESPACE, Part, Project};
 use crate::failure::{Failure, Result, note};
 
-/// Arguments by which a program of the crate `steersman` runs beside others.
+/// Arguments to run several programs of the crate `steersman` concurrently, without fixed ports.
 const RUN: [&str; 5] = [
     "run",
     "--metrics-bind-address=0",
@@ -24,7 +24,7 @@ const RUN: [&str; 5] = [
 ];
 
 impl Sim {
-    /// The simulation of what is asked for, with its scenario.
+    /// Creates the requested simulation with its scenario.
     pub(super) async fn simulation(&self) -> Result<Simulation> {
         if let Some((program, arguments)) = self.command.split_first() {
             let project = Project::config_of(&self.project);
@@ -42,8 +42,8 @@ impl Sim {
             }
         }
         let what = self.project.display();
-        Err(Failure::new(format!("{what} has no operator of charts or plays, and none in Rust"))
-            .help("name a program after the arguments: steer sim . -- ./bin/manager"))
+        Err(Failure::new(format!("{what} has no operator: no charts, no plays and no Rust package"))
+            .help("name a program after `--`: steer sim . -- ./bin/manager"))
     }
 
     fn samples(&self, project: &Project) -> Result<Vec<Value>> {
@@ -56,13 +56,13 @@ impl Sim {
         }
         if samples.is_empty() {
             let place = self.project.join("config/samples");
-            return Err(Failure::new(format!("there is nothing to simulate: {} is empty", place.display()))
+            return Err(Failure::new(format!("nothing to simulate: {} is empty", place.display()))
                 .help("put a sample of each kind there, or name a file by --sample: the simulation applies and deletes them"));
         }
         Ok(samples)
     }
 
-    /// The scenario's given objects, and who the operator is.
+    /// Returns a scenario with the initial objects, and the operator's service account.
     fn given(&self, project: &Project, printed: Vec<Value>) -> Result<(Scenario, Option<(String, String)>)> {
         let Given { objects, account } = project.given()?;
         let (mut given, mut account) = (objects, account);
@@ -73,7 +73,7 @@ impl Sim {
             account = project::account_in(&printed).or(account);
             given.extend(printed);
         }
-        // What is in a namespace, or of a defined kind, comes after it.
+        // Namespaces and definitions precede the objects that depend on them.
         given.sort_by_key(|object| match object["kind"].as_str() {
             Some("Namespace") => 0,
             Some("CustomResourceDefinition") => 1,
@@ -100,11 +100,11 @@ impl Sim {
             }
         };
         let mut simulation = Simulation::of_prepared(prepare).scenario(scenario).rolls_back(true);
-        // All releases share the key that signs their records.
+        // All releases share the key that signs release records.
         simulation = simulation.keeps(format!("secrets/{NAMESPACE}/{KEY_SECRET}"));
-        // It is made with the first release that is worked on, and anew at a start: what is signed without it is adopted.
+        // It is created with the first release, and recreated at startup: records signed with another key are adopted.
         simulation = simulation.ignores(format!("secrets/{NAMESPACE}/{KEY_SECRET}"));
-        // A crash in the middle of an install leaves a failed revision, and the next one has another number, as with Helm.
+        // A crash during an install leaves a failed revision, and the next one has a higher number, as with Helm.
         simulation = simulation.ignores("secrets/*/sh.helm.release.v1.*");
         for watch in charts {
             simulation = simulation.ignores_field(&watch.kind, ".status.history");
@@ -120,7 +120,7 @@ impl Sim {
         Ok(simulation)
     }
 
-    /// Builds the operator, and simulates its program with the definitions and roles that it prints.
+    /// Builds the operator's program and simulates it with the definitions and roles that it prints.
     async fn of_crate(&self, project: &Project) -> Result<Simulation> {
         let executable = cargo::build(&self.project, self.bin.as_deref(), false, |line| note(&line)).await?;
         let nowhere = Path::new("no-kubeconfig");
@@ -130,7 +130,7 @@ impl Sim {
             command = RUN.iter().fold(command, Command::argument);
         }
         let mut printed = printed.unwrap_or_default();
-        // The operator is a process of this machine, and its webhooks are not served.
+        // The operator is a local process, and its webhooks are not served.
         printed.retain(|object| {
             matches!(
                 object["kind"].as_str(),

@@ -1,28 +1,28 @@
-//! How fast replicas may change: bounds, stabilization windows and policies, over what was decided before.
+//! Limits on scaling: bounds, stabilization windows and policies, based on earlier decisions.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::autoscaling::v2::{HPAScalingRules, HorizontalPodAutoscalerBehavior};
 
-/// Time in which recommendations for more replicas keep a target from shrinking, by default.
+/// Default window in which higher recommendations prevent scaling down.
 const DOWNSCALE_STABILIZATION: SignedDuration = SignedDuration::from_mins(5);
-/// Without a behavior, replicas grow to at most this or to twice as many.
+/// Without a behavior, scaling up goes to at most this number of replicas or to twice the current one.
 const SCALE_UP_MINIMUM: i32 = 4;
 
-/// Replicas that were calculated at a time, before any limit.
+/// A number of replicas as calculated at one time, before any limit.
 #[derive(Debug, Clone, Copy)]
 struct Recommendation {
     replicas: i32,
     at: Timestamp,
 }
 
-/// By how many replicas a target was changed at a time.
+/// A change of a target's replicas at one time.
 #[derive(Debug, Clone, Copy)]
 struct ScaleEvent {
     change: i32,
     at: Timestamp,
 }
 
-/// What was decided about a target before.
+/// Earlier decisions about a target.
 #[derive(Debug, Clone, Default)]
 pub(super) struct History {
     recommendations: Vec<Recommendation>,
@@ -30,9 +30,9 @@ pub(super) struct History {
     downs: Vec<ScaleEvent>,
 }
 
-/// What the limits are applied to.
+/// The desired replicas, and what limits them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wish<'a> {
+pub(super) struct NormalizationArg<'a> {
     pub(super) behavior: Option<&'a HorizontalPodAutoscalerBehavior>,
     pub(super) min: i32,
     pub(super) max: i32,
@@ -41,18 +41,18 @@ pub(super) struct Wish<'a> {
     pub(super) now: Timestamp,
 }
 
-/// A reason, and a message for it.
+/// A condition's reason and message.
 pub(super) type Reason = (&'static str, &'static str);
 
-/// What limits leave of a wish.
+/// The replicas after all limits, and the conditions that explain them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Decision {
     pub(super) replicas: i32,
-    /// Of the condition `AbleToScale`.
+    /// Reason and message of the condition `AbleToScale`.
     pub(super) able: Reason,
-    /// Whether a limit applies.
+    /// Status of the condition `ScalingLimited`.
     pub(super) is_limited: bool,
-    /// Of the condition `ScalingLimited`.
+    /// Reason and message of the condition `ScalingLimited`.
     pub(super) limited: Reason,
 }
 
@@ -76,33 +76,33 @@ const DOWN_LIMIT: Reason =
     ("ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate");
 
 impl History {
-    /// Starts with the replicas that the target has.
+    /// Records the target's current replicas as the first recommendation.
     pub(super) fn begin(&mut self, replicas: i32, now: Timestamp) {
         if self.recommendations.is_empty() {
             self.recommendations.push(Recommendation { replicas, at: now });
         }
     }
 
-    /// Decides how many of the desired replicas there can be now.
-    pub(super) fn decide(&mut self, wish: Wish<'_>) -> Decision {
-        let rules = wish.behavior.and_then(|b| Some((b.scale_up.as_ref()?, b.scale_down.as_ref()?)));
+    /// Applies all limits to the desired replicas.
+    pub(super) fn decide(&mut self, arg: NormalizationArg<'_>) -> Decision {
+        let rules = arg.behavior.and_then(|b| Some((b.scale_up.as_ref()?, b.scale_down.as_ref()?)));
         let (stabilized, stabilized_by) = match rules {
-            Some((up, down)) => self.stabilize(wish, window(up), window_or(down, DOWNSCALE_STABILIZATION)),
-            None => (self.stabilize_down(wish), DOWN_STABILIZED),
+            Some((up, down)) => self.stabilize(arg, window(up), window_or(down, DOWNSCALE_STABILIZATION)),
+            None => (self.stabilize_down(arg), DOWN_STABILIZED),
         };
         let (replicas, limited) = match rules {
-            Some((up, down)) => self.limit_rate(wish, stabilized, up, down),
-            None => limit(wish, stabilized),
+            Some((up, down)) => self.limit_rate(arg, stabilized, up, down),
+            None => limit(arg, stabilized),
         };
         Decision {
             replicas,
-            able: if stabilized == wish.desired { READY } else { stabilized_by },
+            able: if stabilized == arg.desired { READY } else { stabilized_by },
             is_limited: replicas != stabilized,
             limited,
         }
     }
 
-    /// Remembers a recommendation in the place of the last one that no longer counts.
+    /// Records a recommendation, reusing the slot of the last expired one.
     fn recommend(&mut self, replicas: i32, now: Timestamp, is_old: impl Fn(&Recommendation) -> bool) {
         let new = Recommendation { replicas, at: now };
         match self.recommendations.iter_mut().rev().find(|recommendation| is_old(recommendation)) {
@@ -111,47 +111,52 @@ impl History {
         }
     }
 
-    /// The highest recommendation of the last minutes.
-    fn stabilize_down(&mut self, wish: Wish<'_>) -> i32 {
-        let is_old = |r: &Recommendation| wish.now.duration_since(r.at) > DOWNSCALE_STABILIZATION;
+    /// Returns the highest recommendation of the default window.
+    fn stabilize_down(&mut self, arg: NormalizationArg<'_>) -> i32 {
+        let is_old = |r: &Recommendation| arg.now.duration_since(r.at) > DOWNSCALE_STABILIZATION;
         let recent = self.recommendations.iter().filter(|r| !is_old(r)).map(|r| r.replicas);
-        let highest = recent.fold(wish.desired, i32::max);
-        self.recommend(wish.desired, wish.now, is_old);
+        let highest = recent.fold(arg.desired, i32::max);
+        self.recommend(arg.desired, arg.now, is_old);
         highest
     }
 
-    /// The current replicas, moved to between the lowest and the highest recommendation of the windows.
-    fn stabilize(&mut self, wish: Wish<'_>, up: SignedDuration, down: SignedDuration) -> (i32, Reason) {
-        let age = |r: &Recommendation| wish.now.duration_since(r.at);
+    /// Moves the current replicas to between the lowest and the highest recommendation of the windows.
+    fn stabilize(
+        &mut self,
+        arg: NormalizationArg<'_>,
+        up: SignedDuration,
+        down: SignedDuration,
+    ) -> (i32, Reason) {
+        let age = |r: &Recommendation| arg.now.duration_since(r.at);
         let within = |window: SignedDuration| {
             self.recommendations.iter().filter(move |r| age(r) < window).map(|r| r.replicas)
         };
-        let lowest = within(up).fold(wish.desired, i32::min);
-        let highest = within(down).fold(wish.desired, i32::max);
-        // The upper bound counts if they cross.
-        let stabilized = wish.current.max(lowest).min(highest);
-        self.recommend(wish.desired, wish.now, |r| age(r) > up && age(r) > down);
-        (stabilized, if wish.desired >= wish.current { UP_STABILIZED } else { DOWN_STABILIZED })
+        let lowest = within(up).fold(arg.desired, i32::min);
+        let highest = within(down).fold(arg.desired, i32::max);
+        // If the bounds cross, the upper one wins.
+        let stabilized = arg.current.max(lowest).min(highest);
+        self.recommend(arg.desired, arg.now, |r| age(r) > up && age(r) > down);
+        (stabilized, if arg.desired >= arg.current { UP_STABILIZED } else { DOWN_STABILIZED })
     }
 
     /// Applies the bounds and the policies of a behavior.
     fn limit_rate(
         &self,
-        wish: Wish<'_>,
+        arg: NormalizationArg<'_>,
         desired: i32,
         up: &HPAScalingRules,
         down: &HPAScalingRules,
     ) -> (i32, Reason) {
-        let current = wish.current;
+        let current = arg.current;
         if desired > current {
-            let rate = self.up_limit(wish, up).max(current);
-            let (most, reason) = if wish.max > rate { (rate, UP_LIMIT) } else { (wish.max, TOO_MANY) };
+            let rate = self.up_limit(arg, up).max(current);
+            let (most, reason) = if arg.max > rate { (rate, UP_LIMIT) } else { (arg.max, TOO_MANY) };
             if desired > most {
                 return (most, reason);
             }
         } else if desired < current {
-            let rate = self.down_limit(wish, down).min(current);
-            let (least, reason) = if wish.min < rate { (rate, DOWN_LIMIT) } else { (wish.min, TOO_FEW) };
+            let rate = self.down_limit(arg, down).min(current);
+            let (least, reason) = if arg.min < rate { (rate, DOWN_LIMIT) } else { (arg.min, TOO_FEW) };
             if desired < least {
                 return (least, reason);
             }
@@ -159,49 +164,49 @@ impl History {
         (desired, WITHIN_RANGE)
     }
 
-    /// The replicas at the start of a period that ends now.
-    fn at_start(&self, wish: Wish<'_>, period: i32) -> i32 {
+    /// Returns the replicas at the start of a period that ends now.
+    fn at_start(&self, arg: NormalizationArg<'_>, period: i32) -> i32 {
         let period = SignedDuration::from_secs(period.into());
         let changed = |events: &[ScaleEvent]| -> i32 {
-            let recent = events.iter().filter(|event| wish.now.duration_since(event.at) < period);
+            let recent = events.iter().filter(|event| arg.now.duration_since(event.at) < period);
             recent.fold(0, |sum, event| sum.saturating_add(event.change))
         };
-        wish.current.saturating_sub(changed(&self.ups)).saturating_add(changed(&self.downs))
+        arg.current.saturating_sub(changed(&self.ups)).saturating_add(changed(&self.downs))
     }
 
-    /// The most replicas that policies allow.
-    fn up_limit(&self, wish: Wish<'_>, rules: &HPAScalingRules) -> i32 {
+    /// Returns the maximum number of replicas that the policies allow.
+    fn up_limit(&self, arg: NormalizationArg<'_>, rules: &HPAScalingRules) -> i32 {
         let proposals = rules.policies.iter().flatten().map(|policy| {
-            let start = self.at_start(wish, policy.period_seconds);
+            let start = self.at_start(arg, policy.period_seconds);
             match policy.type_.as_str() {
                 "Pods" => start.saturating_add(policy.value),
                 _ => (f64::from(start) * (1.0 + f64::from(policy.value) / 100.0)).ceil() as i32,
             }
         });
         match rules.select_policy.as_deref() {
-            Some("Disabled") => wish.current,
+            Some("Disabled") => arg.current,
             Some("Min") => proposals.min().unwrap_or(i32::MAX),
             _ => proposals.max().unwrap_or(i32::MIN),
         }
     }
 
-    /// The fewest replicas that policies allow.
-    fn down_limit(&self, wish: Wish<'_>, rules: &HPAScalingRules) -> i32 {
+    /// Returns the minimum number of replicas that the policies allow.
+    fn down_limit(&self, arg: NormalizationArg<'_>, rules: &HPAScalingRules) -> i32 {
         let proposals = rules.policies.iter().flatten().map(|policy| {
-            let start = self.at_start(wish, policy.period_seconds);
+            let start = self.at_start(arg, policy.period_seconds);
             match policy.type_.as_str() {
                 "Pods" => start.saturating_sub(policy.value),
                 _ => (f64::from(start) * (1.0 - f64::from(policy.value) / 100.0)) as i32,
             }
         });
         match rules.select_policy.as_deref() {
-            Some("Disabled") => wish.current,
+            Some("Disabled") => arg.current,
             Some("Min") => proposals.max().unwrap_or(i32::MIN),
             _ => proposals.min().unwrap_or(i32::MAX),
         }
     }
 
-    /// Remembers that a target was scaled, as long as a policy looks back.
+    /// Records that a target was scaled, for as long as a policy looks back.
     pub(super) fn scaled(
         &mut self,
         behavior: Option<&HorizontalPodAutoscalerBehavior>,
@@ -230,12 +235,12 @@ fn window_or(rules: &HPAScalingRules, default: SignedDuration) -> SignedDuration
     rules.stabilization_window_seconds.map_or(default, |seconds| SignedDuration::from_secs(seconds.into()))
 }
 
-/// Applies the bounds, and the limit on growth that there is without a behavior.
-fn limit(wish: Wish<'_>, desired: i32) -> (i32, Reason) {
-    let rate = wish.current.saturating_mul(2).max(SCALE_UP_MINIMUM);
-    let (most, reason) = if wish.max > rate { (rate, UP_LIMIT) } else { (wish.max, TOO_MANY) };
-    if desired < wish.min {
-        (wish.min, TOO_FEW)
+/// Applies the bounds, and the default limit on scaling up.
+fn limit(arg: NormalizationArg<'_>, desired: i32) -> (i32, Reason) {
+    let rate = arg.current.saturating_mul(2).max(SCALE_UP_MINIMUM);
+    let (most, reason) = if arg.max > rate { (rate, UP_LIMIT) } else { (arg.max, TOO_MANY) };
+    if desired < arg.min {
+        (arg.min, TOO_FEW)
     } else if desired > most {
         (most, reason)
     } else {
@@ -273,22 +278,22 @@ mod tests {
         )
     }
 
-    fn wish(
+    fn arg(
         behavior: Option<&HorizontalPodAutoscalerBehavior>,
         current: i32,
         desired: i32,
         second: i64,
-    ) -> Wish<'_> {
-        Wish { behavior, min: 1, max: 100, current, desired, now: at(second) }
+    ) -> NormalizationArg<'_> {
+        NormalizationArg { behavior, min: 1, max: 100, current, desired, now: at(second) }
     }
 
     #[test]
     fn without_a_behavior_replicas_at_most_double() {
         let mut history = History::default();
-        let decision = history.decide(wish(None, 3, 50, 0));
+        let decision = history.decide(arg(None, 3, 50, 0));
         assert_eq!((decision.replicas, decision.limited, decision.is_limited), (6, UP_LIMIT, true));
-        assert_eq!(history.decide(wish(None, 1, 50, 15)).replicas, 4);
-        let capped = Wish { max: 5, ..wish(None, 3, 50, 30) };
+        assert_eq!(history.decide(arg(None, 1, 50, 15)).replicas, 4);
+        let capped = NormalizationArg { max: 5, ..arg(None, 3, 50, 30) };
         assert_eq!(history.decide(capped).limited, TOO_MANY);
     }
 
@@ -296,13 +301,13 @@ mod tests {
     fn without_a_behavior_the_highest_of_five_minutes_counts() {
         let mut history = History::default();
         history.begin(8, at(0));
-        let decision = history.decide(wish(None, 8, 2, 15));
+        let decision = history.decide(arg(None, 8, 2, 15));
         assert_eq!((decision.replicas, decision.able), (8, DOWN_STABILIZED));
-        assert_eq!(history.decide(wish(None, 8, 6, 30)).replicas, 8);
-        assert_eq!(history.decide(wish(None, 8, 2, 300)).replicas, 8);
-        // The first is too old, the third is not.
-        assert_eq!(history.decide(wish(None, 8, 2, 301)).replicas, 6);
-        let decision = history.decide(wish(None, 6, 0, 700));
+        assert_eq!(history.decide(arg(None, 8, 6, 30)).replicas, 8);
+        assert_eq!(history.decide(arg(None, 8, 2, 300)).replicas, 8);
+        // The first recommendation is too old, the third one is not.
+        assert_eq!(history.decide(arg(None, 8, 2, 301)).replicas, 6);
+        let decision = history.decide(arg(None, 6, 0, 700));
         assert_eq!((decision.replicas, decision.limited, decision.able), (1, TOO_FEW, READY));
     }
 
@@ -310,7 +315,7 @@ mod tests {
     fn places_of_old_recommendations_are_used_again() {
         let mut history = History::default();
         for second in 0..10_000 {
-            history.decide(wish(None, 3, 3, second * 15));
+            history.decide(arg(None, 3, 3, second * 15));
         }
         assert!(history.recommendations.len() <= 22, "{}", history.recommendations.len());
     }
@@ -320,7 +325,7 @@ mod tests {
         let (behavior, mut history) = (defaults(), History::default());
         let mut size = 1;
         for (second, expected) in [(0, 5), (15, 10), (30, 20), (35, 20), (45, 40)] {
-            let decision = history.decide(wish(Some(&behavior), size, 90, second));
+            let decision = history.decide(arg(Some(&behavior), size, 90, second));
             assert_eq!(decision.replicas, expected, "at {second}");
             if decision.replicas != size {
                 history.scaled(Some(&behavior), size, decision.replicas, at(second));
@@ -335,10 +340,10 @@ mod tests {
         behavior.scale_up.as_mut().unwrap().stabilization_window_seconds = Some(60);
         let mut history = History::default();
         history.begin(2, at(0));
-        let decision = history.decide(wish(Some(&behavior), 2, 4, 30));
+        let decision = history.decide(arg(Some(&behavior), 2, 4, 30));
         assert_eq!((decision.replicas, decision.able), (2, UP_STABILIZED));
-        // Of 2 at 0 and 4 at 30, the first is too old.
-        let decision = history.decide(wish(Some(&behavior), 2, 5, 60));
+        // Of the recommendations 2 at 0 s and 4 at 30 s, the first is too old.
+        let decision = history.decide(arg(Some(&behavior), 2, 5, 60));
         assert_eq!((decision.replicas, decision.able), (4, UP_STABILIZED));
     }
 
@@ -355,16 +360,16 @@ mod tests {
             [("Max", 72, DOWN_LIMIT), ("Min", 76, DOWN_LIMIT), ("Disabled", 80, DOWN_LIMIT)]
         {
             let behavior = behavior(up.clone(), rules(select));
-            let decision = History::default().decide(wish(Some(&behavior), 80, 1, 0));
+            let decision = History::default().decide(arg(Some(&behavior), 80, 1, 0));
             assert_eq!((decision.replicas, decision.limited), (expected, reason), "{select}");
         }
         let behavior = behavior(up, rules("Min"));
         let mut history = History::default();
         history.scaled(Some(&behavior), 80, 76, at(0));
-        // The four of this minute are gone.
-        let decision = history.decide(wish(Some(&behavior), 76, 1, 59));
+        // The four pods of this minute have already been removed.
+        let decision = history.decide(arg(Some(&behavior), 76, 1, 59));
         assert_eq!((decision.replicas, decision.is_limited), (76, true));
-        assert_eq!(history.decide(wish(Some(&behavior), 76, 1, 60)).replicas, 72);
+        assert_eq!(history.decide(arg(Some(&behavior), 76, 1, 60)).replicas, 72);
     }
 
     #[test]
@@ -378,8 +383,8 @@ mod tests {
         );
         let mut history = History::default();
         history.scaled(Some(&behavior), 10, 8, at(0));
-        // Ten were there at the start of the minute, so that twelve can be.
-        assert_eq!(history.decide(wish(Some(&behavior), 8, 50, 30)).replicas, 12);
+        // There were ten replicas at the start of the minute, so twelve are allowed.
+        assert_eq!(history.decide(arg(Some(&behavior), 8, 50, 30)).replicas, 12);
     }
 
     #[test]
@@ -390,10 +395,10 @@ mod tests {
         );
         let mut history = History::default();
         for (current, desired) in [(i32::MAX, 0), (0, i32::MAX), (i32::MAX, i32::MAX)] {
-            let wish = Wish { max: i32::MAX, ..wish(Some(&behavior), current, desired, 0) };
+            let arg = NormalizationArg { max: i32::MAX, ..arg(Some(&behavior), current, desired, 0) };
             history.scaled(Some(&behavior), current, desired, at(0));
-            assert!(history.decide(wish).replicas >= 0);
-            assert!(History::default().decide(Wish { behavior: None, ..wish }).replicas >= 0);
+            assert!(history.decide(arg).replicas >= 0);
+            assert!(History::default().decide(NormalizationArg { behavior: None, ..arg }).replicas >= 0);
         }
     }
 }

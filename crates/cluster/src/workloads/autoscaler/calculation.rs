@@ -1,4 +1,4 @@
-//! How many replicas a resource metric asks for, as kube-controller-manager calculates it.
+//! Calculates replicas from a resource metric, as kube-controller-manager does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,14 +15,14 @@ use steersman_formats::quantity;
 
 use super::super::pods::{self, phase};
 
-/// Time after a pod's start in which its processors may be busy with that.
+/// Time after a pod's start in which its CPU usage may be due to initialization.
 const CPU_INITIALIZATION_PERIOD: SignedDuration = SignedDuration::from_mins(5);
-/// Time after a pod's start in which it counts as never ready if it became unready.
+/// A pod that became unready within this time after its start counts as never ready.
 const INITIAL_READINESS_DELAY: SignedDuration = SignedDuration::from_secs(30);
-/// How far usage may be from its target by default.
+/// Default tolerance: how far usage may be from its target.
 const TOLERANCE: f64 = 0.1;
 
-/// Usage of a pod, in thousandths.
+/// Usage of a pod, in milli-units.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     pub(super) value: i64,
@@ -30,10 +30,10 @@ pub(super) struct Sample {
     pub(super) window: SignedDuration,
 }
 
-/// Usage by the names of pods.
+/// Usage by pod name.
 pub(super) type Samples = BTreeMap<String, Sample>;
 
-/// How far usage may be from its target without consequence, as shares of the target.
+/// How far usage may be from its target without scaling, as fractions of the target.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tolerances {
     pub(super) down: f64,
@@ -52,29 +52,29 @@ impl Tolerances {
     }
 }
 
-/// What usage should be.
+/// The target of a metric.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Target<'a> {
-    /// Percentage of the requests: of one container, or of whole pods.
+    /// Percentage of the requests of one container, or of whole pods.
     Utilization { percentage: i32, container: Option<&'a str> },
-    /// Thousandths per pod.
+    /// Milli-units per pod.
     AverageValue(i64),
 }
 
-/// What a metric asks for.
+/// The replicas that a metric calls for, with its current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Proposal {
     pub(super) replicas: i32,
-    /// Percentage of the requests, if that is what counts.
+    /// Percentage of the requests, for a utilization target.
     pub(super) utilization: Option<i32>,
-    /// Thousandths per pod.
+    /// Milli-units per pod.
     pub(super) average: i64,
 }
 
-/// What is known when replicas are calculated.
+/// The input of the calculation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation<'a> {
-    /// Replicas that the target has now.
+    /// Current replicas of the target.
     pub(super) replicas: i32,
     /// `cpu`, `memory` or another resource.
     pub(super) resource: &'a str,
@@ -83,14 +83,14 @@ pub(super) struct Observation<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Thousandths of a quantity, rounded up.
+/// Returns a quantity in milli-units, rounded up.
 pub(super) fn milli(text: &str) -> i64 {
     let nanos = quantity::nanos(text);
     let thousandths = nanos / 1_000_000 + i128::from(nanos % 1_000_000 > 0);
     i64::try_from(thousandths).unwrap_or(i64::MAX)
 }
 
-/// Usage in relation to its target: the ratio of both, the utilization, and the average.
+/// Usage in relation to its target: the ratio of the two, the utilization, and the average.
 #[derive(Debug, Clone, Copy)]
 struct Ratio {
     ratio: f64,
@@ -98,13 +98,13 @@ struct Ratio {
     average: i64,
 }
 
-/// A target with what it takes to judge usage by it.
-enum Judge {
+/// A target with the data that it is compared to.
+enum TargetValue {
     Requests { percentage: i32, requests: BTreeMap<String, i64> },
     Average(i64),
 }
 
-impl Judge {
+impl TargetValue {
     fn ratio(&self, samples: &Samples) -> Result<Ratio, String> {
         match self {
             Self::Requests { percentage, requests } => {
@@ -131,7 +131,7 @@ impl Judge {
         }
     }
 
-    /// What a pod without metrics is taken to use if less than the target is used.
+    /// Returns the assumed usage of a pod without metrics, when usage is below the target.
     fn stand_in(&self, pod: &str) -> i64 {
         match self {
             Self::Requests { percentage, requests } => {
@@ -146,7 +146,7 @@ impl Judge {
 /// Calculates the replicas with which usage would be at its target.
 ///
 /// # Errors
-/// Why they can't be calculated, in the words of kube-controller-manager.
+/// Fails with kube-controller-manager's message.
 pub(super) fn propose(
     observation: Observation<'_>,
     target: Target<'_>,
@@ -164,9 +164,9 @@ pub(super) fn propose(
     }
     let judge = match target {
         Target::Utilization { percentage, container } => {
-            Judge::Requests { percentage, requests: requests(pods, container, resource)? }
+            TargetValue::Requests { percentage, requests: requests(pods, container, resource)? }
         }
-        Target::AverageValue(value) => Judge::Average(value),
+        Target::AverageValue(value) => TargetValue::Average(value),
     };
     let Ratio { ratio, utilization, average } = judge.ratio(&samples)?;
     let proposal = |replicas| Proposal { replicas, utilization, average };
@@ -174,7 +174,7 @@ pub(super) fn propose(
     if !is_up_with_unready && groups.missing.is_empty() {
         return Ok(proposal(if tolerances.contain(ratio) { current } else { times(ratio, groups.ready) }));
     }
-    // What is not known is assumed to dampen the change.
+    // Missing values are assumed such that they dampen the change.
     let now = observation.now;
     let mut assume = |pod: &String, value| {
         samples.insert(pod.clone(), Sample { value, timestamp: now, window: SignedDuration::ZERO });
@@ -199,12 +199,12 @@ pub(super) fn propose(
     Ok(proposal(if turns { current } else { replicas }))
 }
 
-/// A count, multiplied and rounded up.
+/// Multiplies a count by a ratio and rounds up.
 fn times(ratio: f64, count: usize) -> i32 {
     (ratio * count as f64).ceil() as i32
 }
 
-/// Pods by what is known of them.
+/// Pods grouped by what is known about them.
 #[derive(Debug, Default)]
 struct Groups {
     ready: usize,
@@ -234,7 +234,7 @@ fn group(observation: Observation<'_>, samples: &Samples) -> Groups {
     groups
 }
 
-/// Whether what a pod does with its processors says nothing yet.
+/// Whether a pod's CPU usage is not meaningful yet.
 fn is_unready(pod: &Pod, sample: &Sample, now: Timestamp) -> bool {
     let Some(status) = &pod.status else { return true };
     let ready = status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
@@ -242,13 +242,13 @@ fn is_unready(pod: &Pod, sample: &Sample, now: Timestamp) -> bool {
     let since = ready.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let is_false = ready.status == "False";
     if now.duration_since(start.0) < CPU_INITIALIZATION_PERIOD {
-        // It starts up, or was not ready for a part of the time that was measured.
+        // It is still starting, or was not ready for the whole of the metric's window.
         return is_false || sample.timestamp.duration_since(since) < sample.window;
     }
     is_false && since.duration_since(start.0) < INITIAL_READINESS_DELAY
 }
 
-/// What pods request of a resource, in thousandths.
+/// Returns the requests of pods for a resource, in milli-units.
 fn requests(
     pods: &[Arc<Pod>],
     container: Option<&str>,
@@ -267,7 +267,7 @@ fn requests(
         .collect()
 }
 
-/// What the containers of a pod request, or one of them, in thousandths.
+/// Returns the requests of a pod's containers, or of one of them, in milli-units.
 fn container_requests(pod: &Pod, container: Option<&str>, resource: &str) -> Result<i64, String> {
     let pod_name = pod.name_any();
     let sidecars = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
@@ -301,7 +301,7 @@ mod tests {
         Timestamp::from_second(NOW.as_second() - seconds).unwrap().to_string()
     }
 
-    /// A pod that started ten minutes ago and was ready at once.
+    /// A pod that started ten minutes ago and became ready at once.
     fn pod(name: &str, cpu: &str) -> Value {
         json!({
             "metadata": {"name": name},
@@ -374,16 +374,16 @@ mod tests {
 
     #[test]
     fn pods_without_metrics_dampen_the_change() {
-        // Up: c counts as 0. 2000 of 3000 are 66 %, 1.32 times the target: 3 × 1.32 = 3.96.
+        // Scaling up: c counts as 0. 2000 of 3000 are 66 %, 1.32 times the target: 3 × 1.32 = 3.96.
         let up = calculate(3, three(), &[("a", 1000), ("b", 1000)], HALF).unwrap();
         assert_eq!(up, Proposal { replicas: 4, utilization: Some(100), average: 1000 });
-        // Down: c counts as its whole request. 1200 of 3000 are 40 %, 0.8 times the target: 3 × 0.8 = 2.4.
+        // Scaling down: c counts as its whole request. 1200 of 3000 are 40 %, 0.8 times the target: 3 × 0.8 = 2.4.
         assert_eq!(calculate(3, three(), &[("a", 100), ("b", 100)], HALF).unwrap().replicas, 3);
         // 1020 of 3000 are 34 %, 0.68 times the target: 2.04.
         assert_eq!(calculate(4, three(), &[("a", 10), ("b", 10)], HALF).unwrap().replicas, 3);
-        // Up becomes down with c at 0: nothing changes. 1200 of 3000 are 40 %.
+        // With c at 0, up turns into down: nothing changes. 1200 of 3000 are 40 %.
         assert_eq!(calculate(3, three(), &[("a", 600), ("b", 600)], HALF).unwrap().replicas, 3);
-        // By value c counts as the target: (100 + 100 + 300) / 3 = 166, 0.55 times the target: 1.66.
+        // With an average value, c counts as the target: (100 + 100 + 300) / 3 = 166, 0.55 times the target: 1.66.
         let value = Target::AverageValue(300);
         assert_eq!(calculate(3, three(), &[("a", 100), ("b", 100)], value).unwrap().replicas, 2);
     }
@@ -395,10 +395,10 @@ mod tests {
         // 2000 of 3000 are 66 %: 3 × 1.32 = 3.96.
         let used = [("a", 1000), ("b", 1000), ("c", 1000)];
         assert_eq!(calculate(3, pods.clone(), &used, HALF).unwrap().replicas, 4);
-        // Down: 2 × 0.4 = 0.8.
+        // Scaling down: 2 × 0.4 = 0.8.
         let used = [("a", 200), ("b", 200), ("c", 1000)];
         assert_eq!(calculate(3, pods.clone(), &used, HALF).unwrap().replicas, 1);
-        // One that was ready for long before counts.
+        // A pod that had been ready for long before counts.
         pods[2]["status"]["conditions"][0]["lastTransitionTime"] = ago(10).into();
         let used = [("a", 1000), ("b", 1000), ("c", 1000)];
         assert_eq!(calculate(3, pods, &used, HALF).unwrap().replicas, 6);
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(calculate(3, pods, &used, HALF).unwrap().replicas, 1);
         let mut pods = three();
         pods[0]["status"]["phase"] = "Pending".into();
-        // 2000 of 3000 with the one that waits: 3 × 1.32.
+        // 2000 of 3000 including the pending pod: 3 × 1.32.
         assert_eq!(calculate(3, pods, &[("b", 1000), ("c", 1000)], HALF).unwrap().replicas, 4);
     }
 

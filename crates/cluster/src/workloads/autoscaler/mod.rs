@@ -1,7 +1,7 @@
-//! Horizontal pod autoscalers: their targets get the replicas that resource metrics ask for, within bounds and policies.
+//! HorizontalPodAutoscalers: scales their targets by resource metrics, within bounds and policies.
 //!
-//! Calculation, conditions and events are those of `pkg/controller/podautoscaler` of Kubernetes. An autoscaler is evaluated every 15
-//! seconds, and at once when it changes, where the real controller waits 15 seconds.
+//! Calculation, conditions and events are those of Kubernetes' `pkg/controller/podautoscaler`. An autoscaler is evaluated
+//! every 15 seconds, and immediately when it changes, whereas the real controller waits 15 seconds.
 
 mod behavior;
 mod calculation;
@@ -27,7 +27,7 @@ use steersman_api::selector::LabelSelector;
 pub(crate) use memory::Autoscalers;
 
 use self::{
-    behavior::Wish,
+    behavior::NormalizationArg,
     metrics::{Computed, Context, Failure},
     scale::{RequestError, Scale},
 };
@@ -35,10 +35,10 @@ use super::pods;
 use crate::control_loop::{ControlLoop, Controller, NewEvent};
 
 const NAME: &str = "horizontal-pod-autoscaler";
-/// Time between two evaluations of an autoscaler, as `--horizontal-pod-autoscaler-sync-period` has it.
+/// Interval between two evaluations of an autoscaler: the default of `--horizontal-pod-autoscaler-sync-period`.
 const SYNC_PERIOD: Duration = Duration::from_secs(15);
 
-/// An autoscaler with the status that it is to have, and events about it.
+/// An autoscaler under evaluation, with its new status and events.
 struct Evaluation {
     scaler: Arc<HorizontalPodAutoscaler>,
     status: HorizontalPodAutoscalerStatus,
@@ -75,7 +75,7 @@ impl Evaluation {
         self.events.push(Report { warning: true, reason, message: message.into() });
     }
 
-    /// What was found, without a decision.
+    /// Sets the observed replicas and metrics in the status, before a decision.
     fn found(&mut self, replicas: i32, metrics: Option<Vec<MetricStatus>>) {
         self.status.current_replicas = Some(replicas);
         self.status.current_metrics = metrics;
@@ -127,7 +127,7 @@ async fn finish(control: &mut ControlLoop, evaluation: Evaluation) -> kube::Resu
     Ok(())
 }
 
-/// Finds out what a target needs, and scales it.
+/// Evaluates an autoscaler and scales its target.
 async fn evaluate(control: &mut ControlLoop, evaluation: &mut Evaluation) -> kube::Result<()> {
     let scaler = Arc::clone(&evaluation.scaler);
     let (namespace, spec) = (scaler.namespace().unwrap_or_default(), &scaler.spec);
@@ -163,7 +163,7 @@ async fn evaluate(control: &mut ControlLoop, evaluation: &mut Evaluation) -> kub
     if let Some((desired, why)) = bound {
         let is_done = rescale(control, evaluation, &target, desired, why, None).await?;
         let memory = control.autoscalers.memory(&scaler);
-        // What the metrics say of the new size needs no waiting, unless the target does not keep it.
+        // Evaluate the new size at once, unless the target does not keep it.
         if is_done && !std::mem::replace(&mut memory.was_out_of_bounds, true) {
             memory.next = None;
             control.push(Controller::Autoscaler, &namespace, &scaler.name_any());
@@ -177,7 +177,7 @@ async fn evaluate(control: &mut ControlLoop, evaluation: &mut Evaluation) -> kub
     } else {
         "All metrics below target".to_owned()
     };
-    let wish = Wish {
+    let arg = NormalizationArg {
         behavior: spec.behavior.as_ref(),
         min: minimum,
         max: spec.max_replicas,
@@ -185,7 +185,7 @@ async fn evaluate(control: &mut ControlLoop, evaluation: &mut Evaluation) -> kub
         desired: computed.replicas,
         now,
     };
-    let decision = control.autoscalers.memory(&scaler).history.decide(wish);
+    let decision = control.autoscalers.memory(&scaler).history.decide(arg);
     evaluation.set("AbleToScale", true, decision.able.0, decision.able.1);
     evaluation.set("ScalingLimited", decision.is_limited, decision.limited.0, decision.limited.1);
     if decision.replicas == current {
@@ -197,7 +197,7 @@ async fn evaluate(control: &mut ControlLoop, evaluation: &mut Evaluation) -> kub
     Ok(())
 }
 
-/// Gives the target its new size, and says whether it has it.
+/// Scales the target. Returns whether that succeeded.
 async fn rescale(
     control: &mut ControlLoop,
     evaluation: &mut Evaluation,
@@ -232,14 +232,16 @@ async fn rescale(
     Ok(true)
 }
 
-/// What all metrics together ask for.
+/// The result of all metrics together.
 struct ComputedAll {
     replicas: i32,
     name: String,
     statuses: Vec<MetricStatus>,
 }
 
-/// The most replicas that a metric asks for; none if that can't be said, which conditions and events tell then.
+/// Returns the highest number of replicas that a metric calls for.
+///
+/// Returns `None` if it can't be computed, after setting conditions and events that say why.
 async fn compute_all(
     control: &mut ControlLoop,
     evaluation: &mut Evaluation,
@@ -308,7 +310,7 @@ async fn compute_all(
     Ok(Some(all))
 }
 
-/// The pods of a target, unless another autoscaler scales them too.
+/// Returns the target's pods. Fails if another autoscaler scales them too.
 fn select_pods(
     control: &mut ControlLoop,
     evaluation: &mut Evaluation,

@@ -1,4 +1,4 @@
-//! The status that a pod's plan comes to.
+//! The status of a pod, by its plan.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use kube::ResourceExt as _;
 use super::plan::{ContainerSnapshot, InitContainer, Plan, State};
 use crate::control_loop::whole;
 
-/// What a status is made from.
+/// Builds a pod's status.
 pub(super) struct StatusBuilder<'a> {
     pub(super) pod: &'a Pod,
     pub(super) plan: &'a Plan,
@@ -25,7 +25,9 @@ pub(super) struct StatusBuilder<'a> {
 }
 
 impl StatusBuilder<'_> {
-    /// The status when `elapsed` has passed since the start, or before anything began; and when it changes next.
+    /// Returns the status when `elapsed` has passed since the start, and when it changes next.
+    ///
+    /// Without `elapsed`, no container has started.
     pub(super) fn at(&self, elapsed: Option<Duration>, now: Time) -> (PodStatus, Option<Duration>) {
         let spec = self.pod.spec.clone().unwrap_or_default();
         let has_init = spec.init_containers.as_ref().is_some_and(|c| !c.is_empty());
@@ -201,7 +203,7 @@ impl StatusBuilder<'_> {
                 Some(format!("back-off restarting failed container={} pod={name}({uid})", container.name))
             }
             "CreateContainerConfigError" => {
-                Some("the container's configuration refers to something that is not there".to_owned())
+                Some("the container refers to a ConfigMap or Secret that does not exist".to_owned())
             }
             _ => None,
         }
@@ -275,7 +277,7 @@ impl Conditions {
     }
 }
 
-/// Marks a pod of a lost node; says whether that changed anything.
+/// Marks a pod of a lost node as not ready. Returns whether that changed anything.
 pub(super) fn unready(pod: &mut Pod, now: &Time) -> bool {
     let mut changed = false;
     let conditions = pod.status.iter_mut().flat_map(|s| s.conditions.iter_mut().flatten());
@@ -287,7 +289,7 @@ pub(super) fn unready(pod: &mut Pod, now: &Time) -> bool {
     changed
 }
 
-/// Ends every container at once.
+/// Terminates every container at once.
 pub(super) fn kill(pod: &mut Pod, now: &Time) {
     unready(pod, now);
     let status = pod.status.get_or_insert_default();
@@ -311,7 +313,7 @@ pub(super) fn kill(pod: &mut Pod, now: &Time) {
     }
 }
 
-/// The events that the way from the pod's status to `new` is worth.
+/// Returns the events for the change from the pod's status to `new`.
 pub(super) fn events(pod: &Pod, new: &PodStatus) -> Vec<(bool, &'static str, String)> {
     let mut events = Vec::new();
     let before = pod.status.as_ref().and_then(|s| s.container_statuses.as_deref()).unwrap_or_default();

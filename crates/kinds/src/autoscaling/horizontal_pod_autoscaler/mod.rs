@@ -8,7 +8,7 @@ use steersman_api::{names, object, schema::quantity, status::ApiResult, strategy
 
 use crate::{
     cells::{first_of, list, number, plain},
-    check::{self, At, Errors, FieldErrors, Read, child, default, made},
+    check::{self, Errors, FieldErrors, FieldPath, Read, child, default, made},
     kind::{Change, Column, Kind, Rules, Stored},
     resources,
 };
@@ -68,7 +68,7 @@ impl Rules for HorizontalPodAutoscaler {
     }
 
     fn prepare_create(&self, _: Hook<'_>, object: &mut Value) -> ApiResult<()> {
-        // An older version may have no metrics: they are filled in on the way to the one that is kept.
+        // Objects sent in v1 may have no metrics yet: the default is set in the storage version.
         let spec = object::child(object, "spec");
         if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
             spec.insert("metrics".into(), json!([default_metric()]));
@@ -83,7 +83,7 @@ impl Rules for HorizontalPodAutoscaler {
     fn validate_update(&self, change: Change<'_>, errors: &mut Errors) {
         change.metadata(errors);
         if change.is_status() {
-            let at = At::root("status");
+            let at = FieldPath::root("status");
             for field in ["currentReplicas", "desiredReplicas"] {
                 errors.not_negative(at.field(field), change.object.at("status").int(field));
             }
@@ -93,7 +93,7 @@ impl Rules for HorizontalPodAutoscaler {
     }
 }
 
-/// The metric of an autoscaler that names none.
+/// Returns the default metric: 80% CPU utilisation.
 pub(crate) fn default_metric() -> Value {
     json!({
         "type": "Resource",
@@ -101,7 +101,7 @@ pub(crate) fn default_metric() -> Value {
     })
 }
 
-/// Whether an old reference to what is scaled was not sound.
+/// Whether the old `scaleTargetRef` has an apiVersion without a group, or an invalid one. Both are then tolerated.
 fn is_odd(reference: &Value) -> (bool, bool) {
     let version = reference.str("apiVersion");
     let invalid = version.matches('/').count() > 1;
@@ -109,7 +109,7 @@ fn is_odd(reference: &Value) -> (bool, bool) {
 }
 
 fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     let old_min = old.and_then(|old| old.opt_int("minReplicas"));
     let lowest = if old_min == Some(0) { 0 } else { 1 };
     let (min, max) = (spec.opt_int("minReplicas"), spec.int("maxReplicas"));
@@ -144,14 +144,14 @@ fn validate_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn path_segment(at: At<'_>, text: &str, missing: &str, errors: &mut Errors) {
+fn path_segment(at: FieldPath<'_>, text: &str, missing: &str, errors: &mut Errors) {
     if text.is_empty() {
         return errors.required(at, missing);
     }
     errors.all(&at, text, names::check(names::NameRule::PathSegment, text, false));
 }
 
-fn reference(at: At<'_>, reference: &Value, allowed: (bool, bool), errors: &mut Errors) {
+fn reference(at: FieldPath<'_>, reference: &Value, allowed: (bool, bool), errors: &mut Errors) {
     path_segment(at.field("kind"), reference.str("kind"), "", errors);
     path_segment(at.field("name"), reference.str("name"), "", errors);
     let version = reference.str("apiVersion");
@@ -168,7 +168,7 @@ fn reference(at: At<'_>, reference: &Value, allowed: (bool, bool), errors: &mut 
 
 const KINDS: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-fn validate_metric(at: At<'_>, metric: &Value, errors: &mut Errors) {
+fn validate_metric(at: FieldPath<'_>, metric: &Value, errors: &mut Errors) {
     let kind = metric.str("type");
     if kind.is_empty() {
         errors.required(at.field("type"), "must specify a metric source type");
@@ -204,7 +204,7 @@ fn validate_metric(at: At<'_>, metric: &Value, errors: &mut Errors) {
     }
 }
 
-fn source(at: At<'_>, kind: &str, source: &Value, errors: &mut Errors) {
+fn source(at: FieldPath<'_>, kind: &str, source: &Value, errors: &mut Errors) {
     let target = source.at("target");
     let place = at.field("target");
     let has = |field: &str| target.opt(field).is_some();
@@ -269,12 +269,12 @@ fn source(at: At<'_>, kind: &str, source: &Value, errors: &mut Errors) {
     }
 }
 
-fn metric_name(at: At<'_>, source: &Value, errors: &mut Errors) {
+fn metric_name(at: FieldPath<'_>, source: &Value, errors: &mut Errors) {
     let at = at.field("metric");
     path_segment(at.field("name"), source.at("metric").str("name"), "must specify a metric name", errors);
 }
 
-fn validate_target(at: At<'_>, target: &Value, errors: &mut Errors) {
+fn validate_target(at: FieldPath<'_>, target: &Value, errors: &mut Errors) {
     let kind = target.str("type");
     if kind.is_empty() {
         errors.required(at.field("type"), "must specify a metric target type");
@@ -292,7 +292,7 @@ fn validate_target(at: At<'_>, target: &Value, errors: &mut Errors) {
     }
 }
 
-fn validate_rules(at: At<'_>, rules: &Value, errors: &mut Errors) {
+fn validate_rules(at: FieldPath<'_>, rules: &Value, errors: &mut Errors) {
     if let Some(seconds) = rules.opt_int("stabilizationWindowSeconds") {
         let place = at.field("stabilizationWindowSeconds");
         if seconds < 0 {
@@ -351,7 +351,7 @@ fn cell(column: &str, object: &Value, _: Timestamp) -> Option<Cell> {
 fn metrics(object: &Value) -> String {
     const UNKNOWN: &str = "<unknown>";
     let percent = |n: &Value| n.as_i64().map(|n| format!("{n}%"));
-    // The first version knows nothing but a share of the processor.
+    // v1 has only CPU utilisation.
     if let Some(target) = percent(&object["spec"]["targetCPUUtilizationPercentage"]) {
         let current = percent(&object["status"]["currentCPUUtilizationPercentage"]);
         return format!("cpu: {}/{target}", current.as_deref().unwrap_or(UNKNOWN));

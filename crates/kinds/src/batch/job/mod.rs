@@ -16,7 +16,7 @@ use steersman_api::{
 
 use crate::{
     cells::{self, list, number},
-    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read, children, default, default_zero, made},
+    check::{self, Errors, FieldErrors, FieldPath, IMMUTABLE, Read, children, default, default_zero, made},
     core::pod,
     internal,
     kind::{Change, Column, Kind, Rules, Selectable},
@@ -81,7 +81,7 @@ impl Rules for Job {
             wanted.entry(UIDS[1]).or_insert_with(|| uid.into());
         }
         drop_disabled(object);
-        // Defaults are filled in again when an object is read.
+        // kube-apiserver applies this default on read, after the template's labels were generated.
         pass_labels_on(object);
         Ok(())
     }
@@ -113,12 +113,12 @@ impl Rules for Job {
         }
         change.whole_metadata(errors);
         self.validate(change.object, errors);
-        // Asked twice in the real server.
+        // Validated twice in kube-apiserver, so errors are reported twice.
         validation::whole_spec(change.object.at("spec"), errors);
         validate_change(change, errors);
     }
 
-    fn settles_late(&self, object: &Value) -> bool {
+    fn stores_first_update(&self, object: &Value) -> bool {
         object.path(&["metadata", "labels"]) == object.path(&["spec", "template", "metadata", "labels"])
     }
 
@@ -146,7 +146,7 @@ pub(crate) fn spec_warnings(at: &str, spec: &Value) -> Vec<String> {
     warnings
 }
 
-/// Defaults that jobs have on their own and inside of CronJobs.
+/// Sets the defaults common to Jobs and the job templates of CronJobs.
 pub(crate) fn default_job_spec(spec: &mut Map<String, Value>) {
     default_template(spec);
     if let Some(policy) = check::child(spec, "podFailurePolicy") {
@@ -158,7 +158,7 @@ pub(crate) fn default_job_spec(spec: &mut Map<String, Value>) {
     }
 }
 
-/// A job without labels has those of its template.
+/// Copies the template's labels to a job without labels.
 fn pass_labels_on(object: &mut Value) {
     let labels = object.path(&["spec", "template", "metadata", "labels"]).clone();
     let metadata = object::metadata(object);
@@ -197,7 +197,7 @@ fn generated_selector(object: &Value, errors: &mut Errors) {
 
 fn validate_change(change: Change<'_>, errors: &mut Errors) {
     let (new, old) = (change.object.at("spec"), change.old.at("spec"));
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     if new.at("completions") != old.at("completions") {
         if new.str("completionMode") != "Indexed" {
             errors.invalid(at.field("completions"), new.shown("completions"), IMMUTABLE);
@@ -226,7 +226,7 @@ fn validate_change(change: Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// While a job waits, it may be told where to run and with how much.
+/// Validates changes of the template. In a suspended job, scheduling directives and resources are mutable.
 fn template_change(change: Change<'_>, errors: &mut Errors) {
     let (new, old) = (change.object.path(&["spec", "template"]), change.old.path(&["spec", "template"]));
     let status = change.old.at("status");

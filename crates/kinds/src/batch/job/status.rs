@@ -4,11 +4,11 @@ use serde_json::Value;
 use steersman_api::{fields::FieldError, status::quote};
 
 use crate::{
-    check::{At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     workload::not_negative,
 };
 
-/// Whether a condition holds.
+/// Whether a condition is true.
 pub(crate) fn is_true(status: &Value, kind: &str) -> bool {
     status.list("conditions").iter().any(|c| c.str("type") == kind && c.str("status") == "True")
 }
@@ -18,7 +18,7 @@ fn is_finished(status: &Value) -> bool {
 }
 
 pub(crate) fn validate(job: &Value, old: &Value, errors: &mut Errors) {
-    let at = At::root("status");
+    let at = FieldPath::root("status");
     let (new, then) = (job.at("status"), old.at("status"));
     let spec = job.at("spec");
     not_negative(at, new, &["active", "succeeded", "failed", "ready", "terminating"], errors);
@@ -64,7 +64,7 @@ pub(crate) fn validate(job: &Value, old: &Value, errors: &mut Errors) {
     counts(at, job, old, errors);
 }
 
-fn times(at: At<'_>, job: &Value, old: &Value, errors: &mut Errors) {
+fn times(at: FieldPath<'_>, job: &Value, old: &Value, errors: &mut Errors) {
     let (new, then) = (job.at("status"), old.at("status"));
     let complete = is_true(new, "Complete");
     let complete_changed = complete != is_true(then, "Complete");
@@ -108,7 +108,7 @@ fn times(at: At<'_>, job: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn counts(at: At<'_>, job: &Value, old: &Value, errors: &mut Errors) {
+fn counts(at: FieldPath<'_>, job: &Value, old: &Value, errors: &mut Errors) {
     let (new, then) = (job.at("status"), old.at("status"));
     let spec = job.at("spec");
     let differs = |field: &str| new.at(field) != then.at(field);
@@ -158,7 +158,7 @@ fn counts(at: At<'_>, job: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// The number of indexes in a text such as `1,3-5`.
+/// Counts the indexes in a string such as `1,3-5`.
 pub(crate) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);

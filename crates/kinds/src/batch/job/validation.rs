@@ -7,7 +7,7 @@ use steersman_api::{fields::FieldError, names, status::quote};
 
 use crate::{
     batch::job::status,
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     core::pod,
     internal,
     workload::{is_sound, mismatch, not_negative},
@@ -15,7 +15,7 @@ use crate::{
 
 /// Validates a job's spec, selector included.
 pub(crate) fn whole_spec(spec: &Value, errors: &mut Errors) {
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     validate_spec(at, spec, errors);
     match spec.opt("selector") {
         None => errors.required(at.field("selector"), ""),
@@ -26,7 +26,7 @@ pub(crate) fn whole_spec(spec: &Value, errors: &mut Errors) {
     }
 }
 
-pub(in crate::batch) fn validate_spec(at: At<'_>, spec: &Value, errors: &mut Errors) {
+pub(in crate::batch) fn validate_spec(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let fields = [
         "parallelism",
         "completions",
@@ -98,7 +98,7 @@ pub(in crate::batch) fn validate_spec(at: At<'_>, spec: &Value, errors: &mut Err
     }
 }
 
-fn indexed(at: At<'_>, spec: &Value, errors: &mut Errors) {
+fn indexed(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let (completions, failed) = (spec.opt_int("completions"), spec.opt_int("maxFailedIndexes"));
     let parallelism = spec.opt_int("parallelism");
     if completions.is_none() {
@@ -133,14 +133,14 @@ fn indexed(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// A list of words as Go's `%q` shows it.
+/// Formats the list of valid values like Go's `%q`.
 fn quoted(words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
     format!("valid values: [{}]", words.join(" "))
 }
 
-/// The text must be one of those; what is missing is told them.
-fn among(at: At<'_>, word: &str, words: &[&str], errors: &mut Errors) {
+/// Validates that a string is one of `words`. If empty, the error lists them.
+fn among(at: FieldPath<'_>, word: &str, words: &[&str], errors: &mut Errors) {
     if word.is_empty() {
         errors.required(at, quoted(words));
     } else if !words.contains(&word) {
@@ -148,7 +148,7 @@ fn among(at: At<'_>, word: &str, words: &[&str], errors: &mut Errors) {
     }
 }
 
-fn failure_policy(at: At<'_>, policy: &Value, spec: &Value, errors: &mut Errors) {
+fn failure_policy(at: FieldPath<'_>, policy: &Value, spec: &Value, errors: &mut Errors) {
     let list = at.field("rules");
     let rules = policy.list("rules");
     if rules.len() > 20 {
@@ -193,7 +193,7 @@ fn failure_policy(at: At<'_>, policy: &Value, spec: &Value, errors: &mut Errors)
     }
 }
 
-fn exit_codes(at: At<'_>, codes: &Value, spec: &Value, errors: &mut Errors) {
+fn exit_codes(at: FieldPath<'_>, codes: &Value, spec: &Value, errors: &mut Errors) {
     among(at.field("operator"), codes.str("operator"), &["In", "NotIn"], errors);
     if let Some(name) = codes.opt_str("containerName") {
         let pod = spec.path(&["template", "spec"]);
@@ -228,7 +228,7 @@ fn exit_codes(at: At<'_>, codes: &Value, spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn success_policy(at: At<'_>, policy: &Value, spec: &Value, errors: &mut Errors) {
+fn success_policy(at: FieldPath<'_>, policy: &Value, spec: &Value, errors: &mut Errors) {
     let list = at.field("rules");
     let rules = policy.list("rules");
     if rules.is_empty() {

@@ -1,14 +1,14 @@
-//! Where a pod may run: affinities, tolerations and the spread over domains.
+//! Scheduling constraints of pods: affinities, tolerations and topology spread constraints.
 
 use serde_json::Value;
 
-use crate::check::{self, At, Errors, FieldErrors, Read};
+use crate::check::{self, Errors, FieldErrors, FieldPath, Read};
 use steersman_api::names;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-pub(super) fn validate(at: At<'_>, affinity: &Value, errors: &mut Errors) {
+pub(super) fn validate(at: FieldPath<'_>, affinity: &Value, errors: &mut Errors) {
     if let Some(node) = affinity.opt("nodeAffinity") {
         let at = at.field("nodeAffinity");
         if let Some(selector) = node.opt(REQUIRED) {
@@ -37,15 +37,15 @@ pub(super) fn validate(at: At<'_>, affinity: &Value, errors: &mut Errors) {
     }
 }
 
-fn weight(at: At<'_>, term: &Value, errors: &mut Errors) {
+fn weight(at: FieldPath<'_>, term: &Value, errors: &mut Errors) {
     let weight = term.int("weight");
     if !(1..=100).contains(&weight) {
         errors.invalid(at.field("weight"), weight, "must be in the range 1-100");
     }
 }
 
-/// Validates which nodes are meant.
-pub(crate) fn node_selector(at: At<'_>, selector: &Value, errors: &mut Errors) {
+/// Validates a node selector.
+pub(crate) fn node_selector(at: FieldPath<'_>, selector: &Value, errors: &mut Errors) {
     let list = at.field("nodeSelectorTerms");
     let terms = selector.list("nodeSelectorTerms");
     if terms.is_empty() {
@@ -56,7 +56,7 @@ pub(crate) fn node_selector(at: At<'_>, selector: &Value, errors: &mut Errors) {
     }
 }
 
-fn node_term(at: At<'_>, term: &Value, values_checked: bool, errors: &mut Errors) {
+fn node_term(at: FieldPath<'_>, term: &Value, values_checked: bool, errors: &mut Errors) {
     let list = at.field("matchExpressions");
     for (index, requirement) in term.list("matchExpressions").iter().enumerate() {
         let at = list.index(index);
@@ -115,7 +115,7 @@ fn node_term(at: At<'_>, term: &Value, values_checked: bool, errors: &mut Errors
     }
 }
 
-fn pod_term(at: At<'_>, term: &Value, errors: &mut Errors) {
+fn pod_term(at: FieldPath<'_>, term: &Value, errors: &mut Errors) {
     check::label_selector(at.field("labelSelector"), term.at("labelSelector"), errors);
     check::label_selector(at.field("namespaceSelector"), term.at("namespaceSelector"), errors);
     for name in term.strs("namespaces") {
@@ -130,7 +130,13 @@ fn pod_term(at: At<'_>, term: &Value, errors: &mut Errors) {
     errors.all(&at.field("topologyKey"), key, names::qualified(key));
 }
 
-fn label_keys(at: At<'_>, matching: &[&str], mismatching: &[&str], selector: &Value, errors: &mut Errors) {
+fn label_keys(
+    at: FieldPath<'_>,
+    matching: &[&str],
+    mismatching: &[&str],
+    selector: &Value,
+    errors: &mut Errors,
+) {
     for (field, keys) in [("matchLabelKeys", matching), ("mismatchLabelKeys", mismatching)] {
         let at = at.field(field);
         if keys.is_empty() {
@@ -161,7 +167,7 @@ fn label_keys(at: At<'_>, matching: &[&str], mismatching: &[&str], selector: &Va
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-pub(crate) fn tolerations(at: At<'_>, tolerations: &[Value], errors: &mut Errors) {
+pub(crate) fn tolerations(at: FieldPath<'_>, tolerations: &[Value], errors: &mut Errors) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let at = at.index(index);
         let (key, operator) = (toleration.str("key"), toleration.str("operator"));
@@ -201,8 +207,8 @@ pub(crate) fn tolerations(at: At<'_>, tolerations: &[Value], errors: &mut Errors
     }
 }
 
-/// Validates the spread; `old_keys` says whether the old object already broke the rule about keys.
-pub(super) fn spread(at: At<'_>, constraints: &[Value], errors: &mut Errors) {
+/// Validates topology spread constraints.
+pub(super) fn spread(at: FieldPath<'_>, constraints: &[Value], errors: &mut Errors) {
     for (index, constraint) in constraints.iter().enumerate() {
         let at = at.index(index);
         let (key, action) = (constraint.str("topologyKey"), constraint.str("whenUnsatisfiable"));

@@ -1,4 +1,4 @@
-//! The containers of a pod: main ones, those that run first, and those that join later.
+//! Validation of containers, init containers and ephemeral containers.
 
 use std::collections::HashSet;
 
@@ -9,17 +9,17 @@ use super::{
     volume::{self, Volumes},
 };
 use crate::{
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     resources,
 };
 use steersman_api::{fields::FieldError, names};
 
-/// The pod of a container, as far as its validation needs it.
+/// Parts of a pod needed to validate its containers.
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: Volumes<'a>,
     pub(super) claims: Vec<&'a str>,
-    /// Seconds between the wish to end the pod and its end.
+    /// Termination grace period, in seconds.
     pub(super) grace: Option<i64>,
 }
 
@@ -29,7 +29,7 @@ impl Pod<'_> {
     }
 }
 
-pub(super) fn validate_main(at: At<'_>, containers: &[Value], pod: &Pod<'_>, errors: &mut Errors) {
+pub(super) fn validate_main(at: FieldPath<'_>, containers: &[Value], pod: &Pod<'_>, errors: &mut Errors) {
     if containers.is_empty() {
         return errors.required(at, "");
     }
@@ -46,7 +46,7 @@ pub(super) fn validate_main(at: At<'_>, containers: &[Value], pod: &Pod<'_>, err
     host_ports(at, containers, errors);
 }
 
-pub(super) fn validate_init(at: At<'_>, containers: &[Value], pod: &Pod<'_>, errors: &mut Errors) {
+pub(super) fn validate_init(at: FieldPath<'_>, containers: &[Value], pod: &Pod<'_>, errors: &mut Errors) {
     if containers.is_empty() {
         return;
     }
@@ -67,7 +67,7 @@ pub(super) fn validate_init(at: At<'_>, containers: &[Value], pod: &Pod<'_>, err
         } else if !name.is_empty() {
             names.insert(name);
         }
-        // The place is that of the first container, whichever it is.
+        // kube-apiserver validates host ports as a list of one, so errors always have index 0.
         host_ports(at, std::slice::from_ref(container), errors);
         let sidecar = container.opt_str("restartPolicy") == Some("Always");
         if sidecar {
@@ -91,7 +91,7 @@ pub(super) fn validate_init(at: At<'_>, containers: &[Value], pod: &Pod<'_>, err
     }
 }
 
-/// Fields of a container that one which joins later can't have.
+/// Container fields that ephemeral containers can't have.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -104,7 +104,12 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-pub(super) fn validate_ephemeral(at: At<'_>, containers: &[Value], pod: &Pod<'_>, errors: &mut Errors) {
+pub(super) fn validate_ephemeral(
+    at: FieldPath<'_>,
+    containers: &[Value],
+    pod: &Pod<'_>,
+    errors: &mut Errors,
+) {
     if containers.is_empty() {
         return;
     }
@@ -146,15 +151,15 @@ pub(super) fn validate_ephemeral(at: At<'_>, containers: &[Value], pod: &Pod<'_>
     }
 }
 
-/// Reports spaces around the name of an image, which templates may have.
-pub(super) fn image_spaces(at: At<'_>, container: &Value, errors: &mut Errors) {
+/// Reports leading and trailing spaces in an image name. Not called for templates.
+pub(super) fn image_spaces(at: FieldPath<'_>, container: &Value, errors: &mut Errors) {
     let image = container.str("image");
     if image.trim().len() != image.len() {
         errors.invalid(at.field("image"), image, "must not have leading or trailing whitespace");
     }
 }
 
-fn common(at: At<'_>, container: &Value, pod: &Pod<'_>, errors: &mut Errors) {
+fn common(at: FieldPath<'_>, container: &Value, pod: &Pod<'_>, errors: &mut Errors) {
     match container.str("name") {
         "" => errors.required(at.field("name"), ""),
         name => errors.all(&at.field("name"), name, names::label(name)),
@@ -184,7 +189,7 @@ fn common(at: At<'_>, container: &Value, pod: &Pod<'_>, errors: &mut Errors) {
     }
 }
 
-fn ports(at: At<'_>, ports: &[Value], errors: &mut Errors) {
+fn ports(at: FieldPath<'_>, ports: &[Value], errors: &mut Errors) {
     let mut names = HashSet::new();
     for (index, port) in ports.iter().enumerate() {
         let at = at.index(index);
@@ -211,7 +216,7 @@ fn ports(at: At<'_>, ports: &[Value], errors: &mut Errors) {
     }
 }
 
-fn host_ports(at: At<'_>, containers: &[Value], errors: &mut Errors) {
+fn host_ports(at: FieldPath<'_>, containers: &[Value], errors: &mut Errors) {
     let mut taken = HashSet::new();
     for (index, container) in containers.iter().enumerate() {
         let at = at.index(index);
@@ -231,7 +236,7 @@ fn host_ports(at: At<'_>, containers: &[Value], errors: &mut Errors) {
     }
 }
 
-fn mounts(at: At<'_>, container: &Value, volumes: &Volumes<'_>, errors: &mut Errors) {
+fn mounts(at: FieldPath<'_>, container: &Value, volumes: &Volumes<'_>, errors: &mut Errors) {
     let devices = container.list("volumeDevices");
     let mut paths = HashSet::new();
     for (index, mount) in container.list("volumeMounts").iter().enumerate() {
@@ -272,7 +277,7 @@ fn mounts(at: At<'_>, container: &Value, volumes: &Volumes<'_>, errors: &mut Err
     }
 }
 
-fn propagation(at: At<'_>, mount: &Value, container: &Value, errors: &mut Errors) {
+fn propagation(at: FieldPath<'_>, mount: &Value, container: &Value, errors: &mut Errors) {
     let Some(mode) = mount.opt_str("mountPropagation") else { return };
     let modes = ["Bidirectional", "HostToContainer", "None"];
     if !modes.contains(&mode) {
@@ -284,7 +289,7 @@ fn propagation(at: At<'_>, mount: &Value, container: &Value, errors: &mut Errors
     }
 }
 
-fn recursive_read_only(at: At<'_>, mount: &Value, errors: &mut Errors) {
+fn recursive_read_only(at: FieldPath<'_>, mount: &Value, errors: &mut Errors) {
     match mount.opt_str("recursiveReadOnly") {
         None | Some("Disabled") => {}
         Some("Enabled" | "IfPossible") => {
@@ -299,7 +304,7 @@ fn recursive_read_only(at: At<'_>, mount: &Value, errors: &mut Errors) {
     }
 }
 
-fn devices(at: At<'_>, container: &Value, volumes: &Volumes<'_>, errors: &mut Errors) {
+fn devices(at: FieldPath<'_>, container: &Value, volumes: &Volumes<'_>, errors: &mut Errors) {
     let mounts = container.list("volumeMounts");
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
     for (index, device) in container.list("volumeDevices").iter().enumerate() {
@@ -344,7 +349,7 @@ fn devices(at: At<'_>, container: &Value, volumes: &Volumes<'_>, errors: &mut Er
     }
 }
 
-fn resize_policy(at: At<'_>, policies: &[Value], pod: &Pod<'_>, errors: &mut Errors) {
+fn resize_policy(at: FieldPath<'_>, policies: &[Value], pod: &Pod<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, policy) in policies.iter().enumerate() {
         let (resource, restart) = (policy.str("resourceName"), policy.str("restartPolicy"));
@@ -362,7 +367,7 @@ fn resize_policy(at: At<'_>, policies: &[Value], pod: &Pod<'_>, errors: &mut Err
 
 const RULES_NEED_POLICY: &str = "must specify restartPolicy when restart rules are used";
 
-fn restart_policy(at: At<'_>, container: &Value, errors: &mut Errors) {
+fn restart_policy(at: FieldPath<'_>, container: &Value, errors: &mut Errors) {
     let rules = container.list("restartPolicyRules");
     let policies = ["Always", "Never", "OnFailure"];
     match container.opt_str("restartPolicy") {

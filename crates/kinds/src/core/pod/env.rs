@@ -1,15 +1,15 @@
-//! Environment variables and what they may refer to.
+//! Validation of environment variables and their sources.
 
 use serde_json::Value;
 
 use super::volume;
-use crate::check::{self, At, Errors, FieldErrors, Read};
+use crate::check::{self, Errors, FieldErrors, FieldPath, Read};
 use steersman_api::names;
 
-/// Fields of a pod that a file in a volume may show.
+/// Pod fields available to `downwardAPI` volumes.
 pub(super) const VOLUME_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
-/// Fields of a pod that a variable may show.
+/// Pod fields available to environment variables.
 const VARIABLE_FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -30,7 +30,7 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 
-pub(super) fn validate(at: At<'_>, variables: &[Value], errors: &mut Errors) {
+pub(super) fn validate(at: FieldPath<'_>, variables: &[Value], errors: &mut Errors) {
     for (index, variable) in variables.iter().enumerate() {
         let at = at.index(index);
         match variable.str("name") {
@@ -43,7 +43,7 @@ pub(super) fn validate(at: At<'_>, variables: &[Value], errors: &mut Errors) {
     }
 }
 
-fn value_from(at: At<'_>, source: &Value, value: &str, errors: &mut Errors) {
+fn value_from(at: FieldPath<'_>, source: &Value, value: &str, errors: &mut Errors) {
     let mut found = 0;
     if let Some(field) = source.opt("fieldRef") {
         found += 1;
@@ -95,7 +95,7 @@ fn value_from(at: At<'_>, source: &Value, value: &str, errors: &mut Errors) {
 
 const MORE_THAN_ONE: &str = "may not have more than one field specified at a time";
 
-/// Names of the fields of a pod that can be exposed.
+/// Pod fields available to the downward API.
 const KNOWN_FIELDS: [&str; 11] = [
     "metadata.name",
     "metadata.namespace",
@@ -110,7 +110,7 @@ const KNOWN_FIELDS: [&str; 11] = [
     "status.hostIP",
 ];
 
-pub(super) fn object_field(at: At<'_>, field: &Value, supported: &[&str], errors: &mut Errors) {
+pub(super) fn object_field(at: FieldPath<'_>, field: &Value, supported: &[&str], errors: &mut Errors) {
     let version = field.str("apiVersion");
     if version.is_empty() {
         return errors.required(at.field("apiVersion"), "");
@@ -152,7 +152,7 @@ pub(super) fn object_field(at: At<'_>, field: &Value, supported: &[&str], errors
     }
 }
 
-pub(super) fn resource_field(at: At<'_>, field: &Value, in_volume: bool, errors: &mut Errors) {
+pub(super) fn resource_field(at: FieldPath<'_>, field: &Value, in_volume: bool, errors: &mut Errors) {
     let resource = field.str("resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
     if in_volume && field.str("containerName").is_empty() {
@@ -188,7 +188,7 @@ pub(super) fn resource_field(at: At<'_>, field: &Value, in_volume: bool, errors:
     }
 }
 
-pub(super) fn validate_from(at: At<'_>, sources: &[Value], errors: &mut Errors) {
+pub(super) fn validate_from(at: FieldPath<'_>, sources: &[Value], errors: &mut Errors) {
     for (index, source) in sources.iter().enumerate() {
         let here = at.index(index);
         let prefix = source.str("prefix");

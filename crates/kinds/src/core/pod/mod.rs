@@ -1,4 +1,4 @@
-//! Pod, and templates for it.
+//! Pod and its templates.
 
 pub(crate) mod affinity;
 mod columns;
@@ -15,7 +15,7 @@ mod warnings;
 use serde_json::{Value, json};
 
 use crate::{
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     kind::{Change, Column, Kind, Rules, Selectable},
 };
 use steersman_api::{
@@ -97,7 +97,7 @@ impl Rules for Pod {
 
     fn validate(&self, object: &Value, errors: &mut Errors) {
         validate_whole(object, errors);
-        let at = At::root("spec");
+        let at = FieldPath::root("spec");
         let spec = object.at("spec");
         if !spec.list("ephemeralContainers").is_empty() {
             errors.forbidden(at.field("ephemeralContainers"), "cannot be set on create");
@@ -114,7 +114,7 @@ impl Rules for Pod {
             Some("status") => update::validate_status(change, errors),
             Some("ephemeralcontainers") => update::validate_ephemeral(change, errors),
             Some("resize") => update::validate_resize(change, errors),
-            // The scheduler chooses a node; nothing else changes.
+            // A binding only assigns a node.
             Some("binding") => {}
             _ => update::validate(change, errors),
         }
@@ -141,10 +141,10 @@ impl Rules for Pod {
     }
 }
 
-/// Validates a pod apart from what holds only for new ones.
+/// Validates a pod, without the rules for creates only.
 fn validate_whole(object: &Value, errors: &mut Errors) {
-    let metadata = At::root("metadata");
-    let at = At::root("spec");
+    let metadata = FieldPath::root("metadata");
+    let at = FieldPath::root("spec");
     let spec = object.at("spec");
     security::annotations(
         metadata.field("annotations"),
@@ -173,8 +173,8 @@ fn validate_whole(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates a template of pods.
-pub(crate) fn validate_template(at: At<'_>, template: &Value, errors: &mut Errors) {
+/// Validates a pod template.
+pub(crate) fn validate_template(at: FieldPath<'_>, template: &Value, errors: &mut Errors) {
     let metadata = template.at("metadata");
     check::labels(at.field("labels"), metadata.pairs("labels"), errors);
     check::annotations(at.field("annotations"), metadata.at("annotations"), errors);
@@ -189,7 +189,7 @@ pub(crate) fn validate_template(at: At<'_>, template: &Value, errors: &mut Error
     }
 }
 
-/// Turns keys whose values are to be the pod's own into plain requirements.
+/// Merges matchLabelKeys and mismatchLabelKeys into label selectors, with the pod's own values.
 fn merge_label_keys(spec: &mut serde_json::Map<String, Value>, labels: &Value) {
     let merge = |term: &mut Value| {
         if term.opt("labelSelector").is_none() {
@@ -227,13 +227,13 @@ fn merge_label_keys(spec: &mut serde_json::Map<String, Value>, labels: &Value) {
     }
 }
 
-/// Seconds between the wish to delete a pod and its end.
+/// Returns the grace period of a pod's deletion, in seconds.
 fn grace_seconds(object: &Value, asked: Option<i64>) -> i64 {
     let own = object.at("spec").opt_int("terminationGracePeriodSeconds");
     let period = asked.or(own).unwrap_or_default();
     let unscheduled = object.at("spec").str("nodeName").is_empty();
     let over = matches!(object.at("status").str("phase"), "Succeeded" | "Failed");
-    // No kubelet has to be waited for.
+    // There is no kubelet to wait for.
     if unscheduled || over {
         0
     } else if period < 0 {
@@ -243,7 +243,7 @@ fn grace_seconds(object: &Value, asked: Option<i64>) -> i64 {
     }
 }
 
-/// The quality of service that resources buy.
+/// Returns the QoS class.
 fn quality(spec: &Value) -> &'static str {
     let whole = spec.opt("resources").map(|_| std::slice::from_ref(spec));
     let lists = match whole {

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::container::Pod;
-use crate::check::{self, At, Errors, FieldErrors, Read};
+use crate::check::{self, Errors, FieldErrors, FieldPath, Read};
 
-/// Validates a container's lifecycle and its probes.
-pub(super) fn all(at: At<'_>, container: &Value, pod: &Pod<'_>, errors: &mut Errors) {
+/// Validates a container's lifecycle hooks and probes.
+pub(super) fn all(at: FieldPath<'_>, container: &Value, pod: &Pod<'_>, errors: &mut Errors) {
     if let Some(lifecycle) = container.opt("lifecycle") {
         let at = at.field("lifecycle");
         for hook in ["postStart", "preStop"] {
@@ -37,7 +37,7 @@ pub(super) fn all(at: At<'_>, container: &Value, pod: &Pod<'_>, errors: &mut Err
     }
 }
 
-fn validate(at: At<'_>, probe: &Value, grace: Option<i64>, errors: &mut Errors) {
+fn validate(at: FieldPath<'_>, probe: &Value, grace: Option<i64>, errors: &mut Errors) {
     handle(at, probe, &["exec", "httpGet", "tcpSocket", "grpc"], grace, errors);
     for field in
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
@@ -49,7 +49,7 @@ fn validate(at: At<'_>, probe: &Value, grace: Option<i64>, errors: &mut Errors) 
     }
 }
 
-fn handle(at: At<'_>, handler: &Value, kinds: &[&str], grace: Option<i64>, errors: &mut Errors) {
+fn handle(at: FieldPath<'_>, handler: &Value, kinds: &[&str], grace: Option<i64>, errors: &mut Errors) {
     let mut found = false;
     for kind in kinds {
         let Some(action) = handler.opt(kind) else { continue };
@@ -82,7 +82,7 @@ fn handle(at: At<'_>, handler: &Value, kinds: &[&str], grace: Option<i64>, error
     }
 }
 
-fn http(at: At<'_>, action: &Value, errors: &mut Errors) {
+fn http(at: FieldPath<'_>, action: &Value, errors: &mut Errors) {
     if action.str("path").is_empty() {
         errors.required(at.field("path"), "");
     }

@@ -1,4 +1,4 @@
-//! Security contexts of pods and containers.
+//! Validation of security contexts.
 
 use std::collections::HashSet;
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::volume;
 use crate::{
-    check::{At, Errors, FieldErrors, Read},
+    check::{Errors, FieldErrors, FieldPath, Read},
     internal,
 };
 use steersman_api::{fields::FieldError, names};
 
-/// Validates the security context of a pod, some of which stands in its spec.
-pub(super) fn validate_pod(at: At<'_>, context: &Value, spec: &Value, errors: &mut Errors) {
+/// Validates a pod's security context, and the related fields of its spec.
+pub(super) fn validate_pod(at: FieldPath<'_>, context: &Value, spec: &Value, errors: &mut Errors) {
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         identity(at.field(field), context.opt_int(field), errors);
     }
@@ -33,20 +33,20 @@ pub(super) fn validate_pod(at: At<'_>, context: &Value, spec: &Value, errors: &m
     supported(at, "seLinuxChangePolicy", context, &["Recursive"], errors);
 }
 
-/// Reports a field that is set to something unknown.
-fn supported(at: At<'_>, field: &str, value: &Value, words: &[&str], errors: &mut Errors) {
+/// Reports a field with an unsupported value.
+fn supported(at: FieldPath<'_>, field: &str, value: &Value, words: &[&str], errors: &mut Errors) {
     if let Some(word) = value.opt_str(field).filter(|word| !words.contains(word)) {
         errors.unsupported(at.field(field), word, words);
     }
 }
 
-fn identity(at: At<'_>, number: Option<i64>, errors: &mut Errors) {
+fn identity(at: FieldPath<'_>, number: Option<i64>, errors: &mut Errors) {
     if let Some(number) = number {
         errors.in_range(at, number, 0, i64::from(i32::MAX));
     }
 }
 
-fn sysctls(at: At<'_>, list: &[Value], spec: &Value, errors: &mut Errors) {
+fn sysctls(at: FieldPath<'_>, list: &[Value], spec: &Value, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, entry) in list.iter().enumerate() {
         let at = at.index(index);
@@ -87,7 +87,7 @@ fn is_sysctl(name: &str) -> bool {
 }
 
 /// Validates the security context of a container.
-pub(super) fn validate_container(at: At<'_>, context: &Value, host_users: bool, errors: &mut Errors) {
+pub(super) fn validate_container(at: FieldPath<'_>, context: &Value, host_users: bool, errors: &mut Errors) {
     for field in ["runAsUser", "runAsGroup"] {
         identity(at.field(field), context.opt_int(field), errors);
     }
@@ -119,7 +119,7 @@ pub(super) fn validate_container(at: At<'_>, context: &Value, host_users: bool, 
 
 const PROFILES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 
-fn seccomp(at: At<'_>, profile: &Value, errors: &mut Errors) {
+fn seccomp(at: FieldPath<'_>, profile: &Value, errors: &mut Errors) {
     if profile.is_null() {
         return;
     }
@@ -142,7 +142,7 @@ fn seccomp(at: At<'_>, profile: &Value, errors: &mut Errors) {
     }
 }
 
-fn app_armor(at: At<'_>, profile: &Value, errors: &mut Errors) {
+fn app_armor(at: FieldPath<'_>, profile: &Value, errors: &mut Errors) {
     if profile.is_null() {
         return;
     }
@@ -173,7 +173,7 @@ fn app_armor(at: At<'_>, profile: &Value, errors: &mut Errors) {
     }
 }
 
-fn windows(at: At<'_>, options: &Value, errors: &mut Errors) {
+fn windows(at: FieldPath<'_>, options: &Value, errors: &mut Errors) {
     if let Some(name) = options.opt_str("gmsaCredentialSpecName") {
         errors.all(&at.field("gmsaCredentialSpecName"), name, names::subdomain(name));
     }
@@ -191,7 +191,7 @@ fn windows(at: At<'_>, options: &Value, errors: &mut Errors) {
     }
 }
 
-fn windows_user(at: At<'_>, name: &str, errors: &mut Errors) {
+fn windows_user(at: FieldPath<'_>, name: &str, errors: &mut Errors) {
     let mut complain = |why: &str| errors.invalid(at, name, why);
     if name.is_empty() {
         return complain("runAsUserName cannot be an empty string");
@@ -235,7 +235,7 @@ fn windows_user(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Each container of a pod with its place, main ones last.
+/// Calls `visit` for each container of a pod, with its list and index; init containers first.
 fn each_container<'a>(spec: &'a Value, mut visit: impl FnMut(&str, usize, &'a Value)) {
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         for (index, container) in spec.list(list).iter().enumerate() {
@@ -244,8 +244,8 @@ fn each_container<'a>(spec: &'a Value, mut visit: impl FnMut(&str, usize, &'a Va
     }
 }
 
-/// Validates Windows host processes across a pod and its containers.
-pub(super) fn host_process(at: At<'_>, spec: &Value, errors: &mut Errors) {
+/// Validates Windows HostProcess settings across a pod and its containers.
+pub(super) fn host_process(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let of = |value: &Value| value.path(&["securityContext", "windowsOptions", "hostProcess"]).as_bool();
     let pod = of(spec);
     let (mut all, mut host) = (0, 0);
@@ -275,8 +275,8 @@ pub(super) fn host_process(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates fields that the operating system of a pod does not have.
-pub(super) fn operating_system(at: At<'_>, spec: &Value, errors: &mut Errors) {
+/// Reports fields that are not available on the pod's operating system.
+pub(super) fn operating_system(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let Some(os) = spec.opt("os") else { return };
     match os.str("name") {
         "" => {
@@ -300,7 +300,7 @@ pub(super) fn operating_system(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn windows_pod(at: At<'_>, spec: &Value, errors: &mut Errors) {
+fn windows_pod(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let why = "cannot be set for a windows pod";
     let set = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,
@@ -356,8 +356,8 @@ fn windows_pod(at: At<'_>, spec: &Value, errors: &mut Errors) {
     });
 }
 
-/// Validates fields that a pod with its own user namespace can't have.
-pub(super) fn own_users(at: At<'_>, spec: &Value, errors: &mut Errors) {
+/// Reports fields that a pod with its own user namespace (`hostUsers: false`) can't have.
+pub(super) fn own_users(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     if spec.at("hostUsers").as_bool() != Some(false) {
         return;
     }
@@ -374,8 +374,8 @@ pub(super) fn own_users(at: At<'_>, spec: &Value, errors: &mut Errors) {
     });
 }
 
-/// Files that variables are read from must be in a volume that the pod has for itself.
-pub(super) fn file_references(at: At<'_>, spec: &Value, errors: &mut Errors) {
+/// Validates that each `fileKeyRef` refers to an emptyDir volume.
+pub(super) fn file_references(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     each_container(spec, |list, index, container| {
         for (entry, variable) in container.list("env").iter().enumerate() {
             let Some(file) = variable.at("valueFrom").opt("fileKeyRef") else { continue };
@@ -392,8 +392,8 @@ pub(super) fn file_references(at: At<'_>, spec: &Value, errors: &mut Errors) {
     });
 }
 
-/// Annotations from before there were fields must agree with the fields.
-pub(super) fn annotations_match(at: At<'_>, metadata: &Value, spec: &Value, errors: &mut Errors) {
+/// Validates that the legacy seccomp and AppArmor annotations agree with the fields.
+pub(super) fn annotations_match(at: FieldPath<'_>, metadata: &Value, spec: &Value, errors: &mut Errors) {
     const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
     const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
     const ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -451,8 +451,8 @@ fn profile_matches(place: &str, text: &str, profile: &Value, what: &str, errors:
     }
 }
 
-/// Annotations that mean something to pods.
-pub(super) fn annotations(at: At<'_>, annotations: &Value, spec: &Value, errors: &mut Errors) {
+/// Validates the annotations that are specific to pods.
+pub(super) fn annotations(at: FieldPath<'_>, annotations: &Value, spec: &Value, errors: &mut Errors) {
     for (key, value) in annotations.as_object().into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         if key == "kubernetes.io/config.mirror" && spec.str("nodeName").is_empty() {

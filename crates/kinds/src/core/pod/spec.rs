@@ -1,4 +1,4 @@
-//! The rules of a pod's spec, which templates share.
+//! Validation of pod specs, in pods and pod templates.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use super::{
     security, volume,
 };
 use crate::{
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     internal, ip, resources,
 };
 use steersman_api::{fields::FieldError, names};
 
-/// Validates a spec. `metadata` is the pod's own; templates have none.
-pub(super) fn validate(at: At<'_>, spec: &Value, metadata: Option<&Value>, errors: &mut Errors) {
+/// Validates a pod's spec. `metadata` is `None` for templates.
+pub(super) fn validate(at: FieldPath<'_>, spec: &Value, metadata: Option<&Value>, errors: &mut Errors) {
     let grace = spec.opt_int("terminationGracePeriodSeconds");
     if grace.is_none() {
         errors.required(at.field("terminationGracePeriodSeconds"), "");
@@ -81,8 +81,8 @@ pub(super) fn validate(at: At<'_>, spec: &Value, metadata: Option<&Value>, error
     security::file_references(at, spec, errors);
 }
 
-/// Fields that hold names of other things, and numbers.
-fn named(at: At<'_>, spec: &Value, errors: &mut Errors) {
+/// Validates names of other objects, and fields with simple rules.
+fn named(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let mut judge = |field: &str, judge: fn(&str) -> Vec<String>| {
         let text = spec.str(field);
         if !text.is_empty() {
@@ -105,7 +105,7 @@ fn named(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn resource_claims(at: At<'_>, claims: &[Value], errors: &mut Errors) {
+fn resource_claims(at: FieldPath<'_>, claims: &[Value], errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, claim) in claims.iter().enumerate() {
         let at = at.index(index);
@@ -136,7 +136,7 @@ fn resource_claims(at: At<'_>, claims: &[Value], errors: &mut Errors) {
     }
 }
 
-fn host_network_ports(at: At<'_>, spec: &Value, is_pod: bool, errors: &mut Errors) {
+fn host_network_ports(at: FieldPath<'_>, spec: &Value, is_pod: bool, errors: &mut Errors) {
     for (index, container) in spec.list("containers").iter().enumerate() {
         let at = at.index(index);
         let list = at.field("ports");
@@ -151,7 +151,7 @@ fn host_network_ports(at: At<'_>, spec: &Value, is_pod: bool, errors: &mut Error
     }
 }
 
-fn host_name(at: At<'_>, spec: &Value, errors: &mut Errors) {
+fn host_name(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let Some(name) = spec.opt_str("hostnameOverride") else { return };
     let at_name = at.field("hostnameOverride");
     if spec.flag("setHostnameAsFQDN") {
@@ -166,7 +166,7 @@ fn host_name(at: At<'_>, spec: &Value, errors: &mut Errors) {
     errors.all(&at_name, name, names::subdomain(name));
 }
 
-fn host_aliases(at: At<'_>, aliases: &[Value], errors: &mut Errors) {
+fn host_aliases(at: FieldPath<'_>, aliases: &[Value], errors: &mut Errors) {
     for (index, alias) in aliases.iter().enumerate() {
         let at = at.index(index);
         ip::legacy_ip(at.field("ip"), alias.str("ip"), errors);
@@ -177,7 +177,7 @@ fn host_aliases(at: At<'_>, aliases: &[Value], errors: &mut Errors) {
     }
 }
 
-fn dns(at: At<'_>, spec: &Value, errors: &mut Errors) {
+fn dns(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let config = spec.opt("dnsConfig");
     if spec.str("dnsPolicy") == "None" {
         let Some(config) = config else {
@@ -218,7 +218,7 @@ fn dns(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// A subdomain whose labels may have underscores.
+/// Validates a subdomain that may contain underscores.
 fn underscored_subdomain(text: &str) -> Vec<String> {
     let word = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     let sound = text.split('.').all(|label| {

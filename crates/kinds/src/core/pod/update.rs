@@ -1,16 +1,16 @@
-//! Validation of changes of a pod, by subresource.
+//! Preparation and validation of pod updates, by subresource.
 
 use serde_json::{Map, Value};
 
 use super::{affinity, defaults, security, validate_whole};
 use crate::{
-    check::{self, At, Errors, FieldErrors, IMMUTABLE, Read},
+    check::{self, Errors, FieldErrors, FieldPath, IMMUTABLE, Read},
     internal, ip,
     kind::Change,
 };
 use steersman_api::{names, object};
 
-/// Takes back what the subresource can't change.
+/// Resets fields that the subresource can't change.
 pub(super) fn prepare(subresource: Option<&str>, object: &mut Value, old: &Value) {
     match subresource {
         Some("status") => {
@@ -57,7 +57,7 @@ fn prepare_status(object: &mut Value, old: &Value) {
     }
 }
 
-/// Everything but metadata becomes the old one's again, and of the metadata nothing of weight changes.
+/// Resets the object to `old`, except for resourceVersion and managedFields.
 fn take_back(object: &mut Value, old: &Value) {
     let metadata = object.at("metadata").clone();
     *object = old.clone();
@@ -103,7 +103,7 @@ fn prepare_resize(object: &mut Value, old: &Value) {
 fn annotation_changes(change: Change<'_>, errors: &mut Errors) {
     const ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
     const MIRROR: &str = "kubernetes.io/config.mirror";
-    let metadata = At::root("metadata");
+    let metadata = FieldPath::root("metadata");
     let at = metadata.field("annotations");
     let path = ["metadata", "annotations"];
     let (new, old) = (change.object.path(&path), change.old.path(&path));
@@ -129,14 +129,14 @@ fn annotation_changes(change: Change<'_>, errors: &mut Errors) {
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Validates an ordinary update.
+/// Validates an update that is not of a subresource.
 pub(super) fn validate(change: Change<'_>, errors: &mut Errors) {
     change.metadata(errors);
     change.whole_metadata(errors);
     validate_whole(change.object, errors);
     annotation_changes(change, errors);
     let (new, old) = (change.object.at("spec"), change.old.at("spec"));
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     for field in ["containers", "initContainers"] {
         let list = at.field(field);
         if new.list(field).len() != old.list(field).len() {
@@ -187,8 +187,8 @@ pub(super) fn validate(change: Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// The new spec with the old values of what may change.
-fn without_updatable(at: At<'_>, new: &Value, old: &Value, errors: &mut Errors) -> Value {
+/// Returns the new spec with mutable fields reset, to detect changes of immutable ones.
+fn without_updatable(at: FieldPath<'_>, new: &Value, old: &Value, errors: &mut Errors) -> Value {
     let mut wanted = new.clone();
     let spec = object::ensure(&mut wanted);
     for field in ["containers", "initContainers"] {
@@ -209,7 +209,7 @@ fn without_updatable(at: At<'_>, new: &Value, old: &Value, errors: &mut Errors) 
     if old.list("schedulingGates").is_empty() {
         return wanted;
     }
-    // A pod that waits may be narrowed down further.
+    // A pod with scheduling gates may restrict its node selector and node affinity further.
     let removed =
         old.pairs("nodeSelector").any(|(key, value)| new.at("nodeSelector").get(key) != Some(value));
     if removed {
@@ -265,7 +265,7 @@ fn node_affinity(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn added_tolerations(at: At<'_>, new: &[Value], old: &[Value], errors: &mut Errors) {
+fn added_tolerations(at: FieldPath<'_>, new: &[Value], old: &[Value], errors: &mut Errors) {
     let same = |a: &Value, b: &Value| {
         ["key", "operator", "value", "effect"].iter().all(|field| a.str(field) == b.str(field))
     };
@@ -279,7 +279,7 @@ fn added_tolerations(at: At<'_>, new: &[Value], old: &[Value], errors: &mut Erro
 pub(super) fn validate_status(change: Change<'_>, errors: &mut Errors) {
     change.metadata(errors);
     annotation_changes(change, errors);
-    let at = At::root("status");
+    let at = FieldPath::root("status");
     let (new, old) = (change.object.at("status"), change.old.at("status"));
     let list = at.field("conditions");
     for (index, condition) in new.list("conditions").iter().enumerate() {
@@ -312,8 +312,8 @@ pub(super) fn validate_status(change: Change<'_>, errors: &mut Errors) {
     addresses(at, new, old, errors);
 }
 
-/// A terminated container may not run again unless its restart policy allows it.
-fn transitions(at: At<'_>, change: Change<'_>, errors: &mut Errors) {
+/// Reports terminated containers that run again although their restart policy does not allow it.
+fn transitions(at: FieldPath<'_>, change: Change<'_>, errors: &mut Errors) {
     let spec = change.old.at("spec");
     let (new, old) = (change.object.at("status"), change.old.at("status"));
     let terminated = |status: &Value| status.at("state").opt("terminated").is_some();
@@ -346,7 +346,7 @@ fn transitions(at: At<'_>, change: Change<'_>, errors: &mut Errors) {
     }
 }
 
-fn addresses(at: At<'_>, new: &Value, old: &Value, errors: &mut Errors) {
+fn addresses(at: FieldPath<'_>, new: &Value, old: &Value, errors: &mut Errors) {
     for (field, single) in [("podIPs", None), ("hostIPs", Some("hostIP"))] {
         let list = at.field(field);
         let addresses: Vec<&str> = new.list(field).iter().map(|entry| entry.str("ip")).collect();
@@ -371,7 +371,7 @@ fn addresses(at: At<'_>, new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates an update of the containers that join later.
+/// Validates an update of ephemeral containers.
 pub(super) fn validate_ephemeral(change: Change<'_>, errors: &mut Errors) {
     change.metadata(errors);
     change.whole_metadata(errors);
@@ -396,13 +396,13 @@ pub(super) fn validate_ephemeral(change: Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// Validates an update of resources in place.
+/// Validates an in-place resize.
 pub(super) fn validate_resize(change: Change<'_>, errors: &mut Errors) {
     change.metadata(errors);
     change.whole_metadata(errors);
     validate_whole(change.object, errors);
     let (new, old) = (change.object.at("spec"), change.old.at("spec"));
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     if super::quality(old) != super::quality(new) {
         let class = change.object.at("status").str("qosClass");
         errors.invalid(at, class, "Pod QOS Class may not change as a result of resizing");
@@ -458,7 +458,7 @@ pub(super) fn validate_resize(change: Change<'_>, errors: &mut Errors) {
     }
 }
 
-/// A container with the processors and memory of another one.
+/// Returns a container with the CPU and memory resources of another one.
 fn with_compute_of(now: &Value, then: &Value) -> Value {
     let mut out = now.clone();
     let resources = object::child(&mut out, "resources");

@@ -1,4 +1,4 @@
-//! The volumes of a pod.
+//! Validation of volumes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,19 +6,19 @@ use serde_json::{Map, Value};
 
 use super::env;
 use crate::{
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     core::persistent_volume_claim as claim,
 };
 use steersman_api::{fields::FieldError, names, schema::quantity};
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
-/// A volume that passed, by name.
+/// Valid volumes by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
-/// Validates a pod's volumes and gives those that are sound. `pod` is the pod's name, where one is known.
+/// Validates a pod's volumes and returns the valid ones. `pod` is the pod's name, or empty.
 pub(super) fn validate<'a>(
-    at: At<'_>,
+    at: FieldPath<'_>,
     volumes: &'a [Value],
     pod: &str,
     is_pod: bool,
@@ -36,7 +36,8 @@ pub(super) fn validate<'a>(
         let before = errors.len();
         let sources = volume.as_object().map(sources).unwrap_or_default();
         source(at, volume, &sources, pod, errors);
-        // Templates may leave the image to a higher-level configuration; beside another source it is not checked.
+        // Templates may leave the image reference to higher-level configuration. It is not validated next to other
+        // sources.
         if is_pod
             && let [(("image", ..), image)] = sources.as_slice()
             && image.str("reference").is_empty()
@@ -69,12 +70,12 @@ pub(super) fn validate<'a>(
     sound
 }
 
-type Judge = fn(At<'_>, &Value, &mut Errors);
+type Judge = fn(FieldPath<'_>, &Value, &mut Errors);
 
-/// A kind of volume: its field, what that is called when there are two, where it is judged, and its judge.
+/// A volume source: field, name in errors about several sources, name in other errors, and validation.
 type Source = (&'static str, &'static str, &'static str, Judge);
 
-/// The kinds of volumes in the order in which they are looked at.
+/// Volume sources in the order in which kube-apiserver validates them.
 const SOURCES: &[Source] = &[
     ("emptyDir", "emptyDir", "emptyDir", |_, _, _| {}),
     ("hostPath", "hostPath", "hostPath", host_path),
@@ -146,7 +147,7 @@ const SOURCES: &[Source] = &[
     }),
 ];
 
-/// The sources of volumes, in the order in which they are checked.
+/// Returns a volume's sources in validation order.
 fn sources(volume: &Map<String, Value>) -> Vec<(&'static Source, &Value)> {
     let place = |key: &str| SOURCES.iter().position(|(field, ..)| *field == key);
     let mut found: Vec<_> = volume
@@ -158,13 +159,13 @@ fn sources(volume: &Map<String, Value>) -> Vec<(&'static Source, &Value)> {
     found
 }
 
-/// Whether a volume does not say what it is.
+/// Whether a volume has no source.
 pub(super) fn is_without_source(volume: &Map<String, Value>) -> bool {
     let is_source = |key: &str| SOURCES.iter().any(|(field, ..)| *field == key);
     !volume.iter().any(|(key, value)| !value.is_null() && is_source(key))
 }
 
-fn source(at: At<'_>, volume: &Value, sources: &[(&Source, &Value)], pod: &str, errors: &mut Errors) {
+fn source(at: FieldPath<'_>, volume: &Value, sources: &[(&Source, &Value)], pod: &str, errors: &mut Errors) {
     for (index, ((field, called, place, judge), source)) in sources.iter().enumerate() {
         if *field == "emptyDir" {
             if source.opt_str("sizeLimit").is_some_and(quantity::is_negative) {
@@ -197,8 +198,8 @@ fn source(at: At<'_>, volume: &Value, sources: &[(&Source, &Value)], pod: &str, 
 
 pub(crate) const LONG_PORTAL: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 
-/// Reports texts that are missing.
-pub(crate) fn needs(at: At<'_>, value: &Value, fields: &[&str], errors: &mut Errors) {
+/// Reports required string fields that are empty.
+pub(crate) fn needs(at: FieldPath<'_>, value: &Value, fields: &[&str], errors: &mut Errors) {
     for field in fields {
         if value.str(field).is_empty() {
             errors.required(at.field(field), "");
@@ -206,14 +207,14 @@ pub(crate) fn needs(at: At<'_>, value: &Value, fields: &[&str], errors: &mut Err
     }
 }
 
-/// Reports texts that are missing in a reference to a secret, if there is one.
-pub(crate) fn secret_reference(at: At<'_>, value: &Value, fields: &[&str], errors: &mut Errors) {
+/// Reports required string fields that are empty in `secretRef`, if present.
+pub(crate) fn secret_reference(at: FieldPath<'_>, value: &Value, fields: &[&str], errors: &mut Errors) {
     if let Some(reference) = value.opt("secretRef") {
         needs(at.field("secretRef"), reference, fields, errors);
     }
 }
 
-pub(crate) fn host_path(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn host_path(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     let path = value.str("path");
     if path.is_empty() {
         return errors.required(at.field("path"), "");
@@ -226,7 +227,7 @@ pub(crate) fn host_path(at: At<'_>, value: &Value, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn disk(at: At<'_>, value: &Value, name: &str, errors: &mut Errors) {
+pub(crate) fn disk(at: FieldPath<'_>, value: &Value, name: &str, errors: &mut Errors) {
     needs(at, value, &[name], errors);
     let partition = value.int("partition");
     if !(0..=255).contains(&partition) {
@@ -234,13 +235,13 @@ pub(crate) fn disk(at: At<'_>, value: &Value, name: &str, errors: &mut Errors) {
     }
 }
 
-fn mode(at: At<'_>, mode: Option<i64>, errors: &mut Errors) {
+fn mode(at: FieldPath<'_>, mode: Option<i64>, errors: &mut Errors) {
     if let Some(mode) = mode.filter(|mode| !(0..=0o777).contains(mode)) {
         errors.invalid(at, mode, MODE);
     }
 }
 
-fn keyed(at: At<'_>, value: &Value, name: &str, errors: &mut Errors) {
+fn keyed(at: FieldPath<'_>, value: &Value, name: &str, errors: &mut Errors) {
     needs(at, value, &[name], errors);
     mode(at.field("defaultMode"), value.opt_int("defaultMode"), errors);
     let items = at.field("items");
@@ -249,21 +250,21 @@ fn keyed(at: At<'_>, value: &Value, name: &str, errors: &mut Errors) {
     }
 }
 
-fn key_to_path(at: At<'_>, item: &Value, errors: &mut Errors) {
+fn key_to_path(at: FieldPath<'_>, item: &Value, errors: &mut Errors) {
     needs(at, item, &["key", "path"], errors);
     unreserved_path(at.field("path"), item.str("path"), errors);
     mode(at.field("mode"), item.opt_int("mode"), errors);
 }
 
-pub(crate) fn nfs(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn nfs(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     needs(at, value, &["server", "path"], errors);
     if !value.str("path").starts_with('/') {
         errors.invalid(at.field("path"), value.str("path"), "must be an absolute path");
     }
 }
 
-/// Validates an iSCSI volume; `odd` is said of a name that begins like none.
-pub(crate) fn iscsi(at: At<'_>, value: &Value, odd: &str, errors: &mut Errors) {
+/// Validates an iSCSI volume. `odd` is the error for names with an unknown prefix.
+pub(crate) fn iscsi(at: FieldPath<'_>, value: &Value, odd: &str, errors: &mut Errors) {
     needs(at, value, &["targetPortal"], errors);
     match value.str("iqn") {
         "" => errors.required(at.field("iqn"), ""),
@@ -279,7 +280,7 @@ pub(crate) fn iscsi(at: At<'_>, value: &Value, odd: &str, errors: &mut Errors) {
     }
 }
 
-fn iscsi_name(at: At<'_>, name: &str, odd: &str, errors: &mut Errors) {
+fn iscsi_name(at: FieldPath<'_>, name: &str, odd: &str, errors: &mut Errors) {
     let hex = |rest: &str, length: usize| {
         let mut rest = rest.chars();
         rest.next().is_some() && {
@@ -301,7 +302,8 @@ fn iscsi_name(at: At<'_>, name: &str, odd: &str, errors: &mut Errors) {
     }
 }
 
-/// Whether there is, anywhere, `iqn.YYYY-MM.domain:rest` up to the end.
+/// Whether the name ends with `iqn.YYYY-MM.domain:rest`; like Kubernetes' regular expression, without an anchor at the
+/// start.
 fn is_qualified_iscsi_name(name: &str) -> bool {
     name.match_indices("iqn.").any(|(start, _)| {
         let rest = name.get(start + 4..).unwrap_or_default();
@@ -317,7 +319,7 @@ fn is_qualified_iscsi_name(name: &str) -> bool {
     })
 }
 
-pub(crate) fn flocker(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn flocker(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     let (name, uuid) = (value.str("datasetName"), value.str("datasetUUID"));
     if name.is_empty() && uuid.is_empty() {
         errors.required(at, "one of datasetName and datasetUUID is required");
@@ -330,18 +332,18 @@ pub(crate) fn flocker(at: At<'_>, value: &Value, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn rbd(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn rbd(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     ceph(at, value, errors);
     needs(at, value, &["image"], errors);
 }
 
-pub(crate) fn ceph(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn ceph(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     if value.list("monitors").is_empty() {
         errors.required(at.field("monitors"), "");
     }
 }
 
-pub(crate) fn quobyte(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn quobyte(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     let pairs = "must be a host:port pair or multiple pairs separated by commas";
     let registry = value.str("registry");
     if registry.is_empty() {
@@ -364,7 +366,7 @@ fn is_host_port(text: &str) -> bool {
     }
 }
 
-pub(crate) fn fibre_channel(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn fibre_channel(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     let (names, ids) = (value.list("targetWWNs"), value.list("wwids"));
     if names.is_empty() && ids.is_empty() {
         errors.required(at.field("targetWWNs"), "must specify either targetWWNs or wwids, but not both");
@@ -384,7 +386,7 @@ pub(crate) fn fibre_channel(at: At<'_>, value: &Value, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn flex(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn flex(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     needs(at, value, &["driver"], errors);
     let options = at.field("options");
     for (key, _) in value.pairs("options") {
@@ -396,7 +398,7 @@ pub(crate) fn flex(at: At<'_>, value: &Value, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn azure_disk(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn azure_disk(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     needs(at, value, &["diskName", "diskURI"], errors);
     let modes = ["None", "ReadOnly", "ReadWrite"];
     if let Some(mode) = value.opt_str("cachingMode").filter(|mode| !modes.contains(mode)) {
@@ -419,7 +421,7 @@ pub(crate) fn azure_disk(at: At<'_>, value: &Value, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn storage_os(at: At<'_>, value: &Value, errors: &mut Errors) {
+pub(crate) fn storage_os(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     match value.str("volumeName") {
         "" => errors.required(at.field("volumeName"), ""),
         name => errors.all(&at.field("volumeName"), name, names::label(name)),
@@ -431,7 +433,7 @@ pub(crate) fn storage_os(at: At<'_>, value: &Value, errors: &mut Errors) {
 }
 
 /// Validates the name of a CSI driver.
-pub(crate) fn driver_name(at: At<'_>, name: &str, errors: &mut Errors) {
+pub(crate) fn driver_name(at: FieldPath<'_>, name: &str, errors: &mut Errors) {
     if name.is_empty() {
         return errors.required(at, "");
     }
@@ -441,7 +443,7 @@ pub(crate) fn driver_name(at: At<'_>, name: &str, errors: &mut Errors) {
     errors.all(&at, name, names::subdomain(&name.to_lowercase()));
 }
 
-fn downward_file(at: At<'_>, file: &Value, errors: &mut Errors) {
+fn downward_file(at: FieldPath<'_>, file: &Value, errors: &mut Errors) {
     needs(at, file, &["path"], errors);
     unreserved_path(at.field("path"), file.str("path"), errors);
     match (file.opt("fieldRef"), file.opt("resourceFieldRef")) {
@@ -461,7 +463,7 @@ fn downward_file(at: At<'_>, file: &Value, errors: &mut Errors) {
     mode(at.field("mode"), file.opt_int("mode"), errors);
 }
 
-fn projected(at: At<'_>, value: &Value, errors: &mut Errors) {
+fn projected(at: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     mode(at.field("defaultMode"), value.opt_int("defaultMode"), errors);
     let mut paths: HashSet<&str> = HashSet::new();
     let list = at.field("sources");
@@ -529,7 +531,7 @@ fn projected(at: At<'_>, value: &Value, errors: &mut Errors) {
 
 const CONFLICT: &str = "conflicting duplicate paths";
 
-fn trust_bundle(at: At<'_>, bundle: &Value, errors: &mut Errors) {
+fn trust_bundle(at: FieldPath<'_>, bundle: &Value, errors: &mut Errors) {
     match (bundle.opt_str("name"), bundle.opt_str("signerName")) {
         (Some(_), Some(_)) => {
             errors.invalid(at, bundle.clone(), "only one of name and signerName may be used");
@@ -565,8 +567,8 @@ fn trust_bundle(at: At<'_>, bundle: &Value, errors: &mut Errors) {
 }
 
 fn pod_certificate<'a>(
-    whole: At<'_>,
-    at: At<'_>,
+    whole: FieldPath<'_>,
+    at: FieldPath<'_>,
     certificate: &'a Value,
     paths: &mut HashSet<&'a str>,
     errors: &mut Errors,
@@ -610,8 +612,8 @@ fn pod_certificate<'a>(
     }
 }
 
-/// Validates the name of a signer: a domain, a slash, and a path.
-pub(crate) fn signer_name(at: At<'_>, name: &str, errors: &mut Errors) {
+/// Validates a signer name of the form `domain/path`.
+pub(crate) fn signer_name(at: FieldPath<'_>, name: &str, errors: &mut Errors) {
     if name.is_empty() {
         return errors.required(at, "");
     }
@@ -639,21 +641,21 @@ pub(crate) fn signer_name(at: At<'_>, name: &str, errors: &mut Errors) {
     }
 }
 
-/// Validates a path that must not leave a folder.
-pub(crate) fn local_path(at: At<'_>, path: &str, errors: &mut Errors) {
+/// Validates a relative path that must not leave its directory.
+pub(crate) fn local_path(at: FieldPath<'_>, path: &str, errors: &mut Errors) {
     if path.starts_with('/') {
         errors.invalid(at, path, "must be a relative path");
     }
     no_backsteps(at, path, errors);
 }
 
-pub(crate) fn no_backsteps(at: At<'_>, path: &str, errors: &mut Errors) {
+pub(crate) fn no_backsteps(at: FieldPath<'_>, path: &str, errors: &mut Errors) {
     if path.split('/').any(|part| part == "..") {
         errors.invalid(at, path, "must not contain '..'");
     }
 }
 
-fn unreserved_path(at: At<'_>, path: &str, errors: &mut Errors) {
+fn unreserved_path(at: FieldPath<'_>, path: &str, errors: &mut Errors) {
     local_path(at, path, errors);
     if path.starts_with("..") && !path.starts_with("../") {
         errors.invalid(at, path, "must not start with '..'");

@@ -1,4 +1,4 @@
-//! Cluster IPs and node ports of Services.
+//! Allocation of cluster IPs and node ports for Services.
 
 use serde_json::{Value, json};
 use steersman_api::{
@@ -14,7 +14,7 @@ use crate::{
     core::service::{needs_health_port, service_type, validation},
 };
 
-/// The node ports that a service holds.
+/// Returns the node ports of a service.
 pub(super) fn node_ports(service: &Value) -> Vec<u16> {
     let spec = service.at("spec");
     let mut found: Vec<u16> = spec
@@ -30,14 +30,14 @@ pub(super) fn node_ports(service: &Value) -> Vec<u16> {
     found
 }
 
-/// The addresses that a service holds.
+/// Returns the cluster IPs of a service.
 pub(super) fn addresses(service: &Value) -> Vec<&str> {
     service.at("spec").strs("clusterIPs").into_iter().filter(|a| !matches!(*a, "None" | "")).collect()
 }
 
 type Spec = serde_json::Map<String, Value>;
 
-/// Keeps allocated values where the client leaves them out.
+/// Keeps allocated values that an update omits.
 pub(super) fn keep_allocated(spec: &mut Spec, old: &Value) {
     let text = |spec: &Spec, key: &str| spec.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let kind = text(spec, "type");
@@ -75,7 +75,7 @@ pub(super) fn keep_allocated(spec: &mut Spec, old: &Value) {
     }
 }
 
-/// The single address and the list of addresses say the same.
+/// Keeps clusterIP and clusterIPs in sync.
 pub(super) fn keep_addresses_in_step(spec: &mut Spec, old: &Value) {
     let new_address = spec.get("clusterIP").and_then(Value::as_str).unwrap_or_default().to_owned();
     let list = spec.get("clusterIPs").cloned().unwrap_or_default();
@@ -110,7 +110,7 @@ fn gives_node_ports(spec: &Value) -> bool {
     }
 }
 
-/// Addresses and ports that an attempt took and must give back if it fails.
+/// Addresses and ports allocated by a request, to be released if it fails.
 #[derive(Default)]
 pub(super) struct Taken {
     addresses: Vec<String>,
@@ -118,7 +118,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Gives everything back.
+    /// Releases all of them.
     pub(crate) fn give_back(&self, allocators: &Allocators) {
         for address in &self.addresses {
             allocators.release_address(address);
@@ -133,7 +133,7 @@ fn refuse(object: &Value, errors: Errors) -> ApiError {
     ApiError::invalid_kind("", "Service", object::name(object), errors)
 }
 
-/// Takes the addresses and the ports that the service needs and `old` does not hold already.
+/// Allocates the addresses and ports that the service needs, except for those of `old`.
 pub(super) fn allocate(
     hook: Hook<'_>,
     object: &mut Value,
@@ -154,10 +154,9 @@ pub(super) fn allocate(
     if needs_health_port(object.at("spec")) && !needed {
         let asked = object.at("spec").int("healthCheckNodePort");
         let port = match u16::try_from(asked) {
-            Ok(0) => hook
-                .allocators
-                .port(hook.environment)
-                .ok_or_else(|| ApiError::internal("no node port is free"))?,
+            Ok(0) => hook.allocators.port(hook.environment).ok_or_else(|| {
+                ApiError::internal("failed to allocate a HealthCheck NodePort 0: range is full")
+            })?,
             asked => {
                 let port = asked.unwrap_or(u16::MAX);
                 hook.allocators.take_port(port).map_err(|why| {
@@ -174,7 +173,7 @@ pub(super) fn allocate(
     Ok(())
 }
 
-/// Fills in which families of addresses the service has. There is one: IPv4.
+/// Sets ipFamilyPolicy and ipFamilies. The cluster is single-stack IPv4.
 fn families(object: &mut Value, old: Option<&Value>) -> ApiResult<()> {
     let headless =
         object.at("spec").str("clusterIP") == "None" && object.at("spec").pairs("selector").next().is_none();
@@ -256,7 +255,7 @@ fn take_address(hook: Hook<'_>, object: &mut Value, taken: &mut Taken) -> ApiRes
         "" => hook
             .allocators
             .address(hook.environment)
-            .ok_or_else(|| ApiError::internal("no cluster address is free"))?,
+            .ok_or_else(|| ApiError::internal("failed to allocate a serviceIP: range is full"))?,
         _ => {
             hook.allocators.take_address(&given).map_err(|why| {
                 let why = format!("failed to allocate IP {given}: {why}");
@@ -275,15 +274,15 @@ fn take_address(hook: Hook<'_>, object: &mut Value, taken: &mut Taken) -> ApiRes
 
 fn take_ports(hook: Hook<'_>, object: &mut Value, old: Option<&Value>, taken: &mut Taken) -> ApiResult<()> {
     let held = old.map(node_ports).unwrap_or_default();
-    let gives = gives_node_ports(object.at("spec"));
+    let gives_ports = gives_node_ports(object.at("spec"));
     let mut ports: Vec<Value> = object.at("spec").list("ports").to_vec();
     for index in 0..ports.len() {
         let Some(port) = ports.get(index) else { break };
         let (asked, number) = (port.int("nodePort"), port.int("port"));
-        if asked == 0 && !gives {
+        if asked == 0 && !gives_ports {
             continue;
         }
-        // A port that is served by several protocols has one node port.
+        // Entries of the same port with different protocols share a node port.
         let shared = old.is_none().then(|| {
             ports
                 .iter()

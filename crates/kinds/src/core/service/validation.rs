@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use steersman_api::{fields::FieldError, names};
 
 use crate::{
-    check::{self, At, Errors, FieldErrors, Read},
+    check::{self, Errors, FieldErrors, FieldPath, Read},
     core::service::{is_external, is_headless, needs_health_port},
     ip::{self, endpoint_ip, host_name},
 };
 
-/// Validates a service, new or changed.
+/// Validates a service on create or update.
 pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (at, spec) = (At::root("spec"), object.at("spec"));
+    let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
     let annotations = object.path(&["metadata", "annotations"]);
     let hints = "service.kubernetes.io/topology-aware-hints";
     let mode = "service.kubernetes.io/topology-mode";
@@ -73,7 +73,7 @@ pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Errors)
     traffic(at, spec, errors);
 }
 
-fn ports(at: At<'_>, spec: &Value, errors: &mut Errors) {
+fn ports(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let ports = spec.list("ports");
     let list = at.field("ports");
     let mut seen = HashSet::new();
@@ -99,7 +99,7 @@ fn ports(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn repeated_ports(list: At<'_>, spec: &Value, errors: &mut Errors) {
+fn repeated_ports(list: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let (mut on_nodes, mut own) = (Vec::new(), Vec::new());
     for (index, port) in spec.list("ports").iter().enumerate() {
         let at = list.index(index);
@@ -126,7 +126,7 @@ fn repeated_ports(list: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn affinity(at: At<'_>, spec: &Value, errors: &mut Errors) {
+fn affinity(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let affinity = spec.str("sessionAffinity");
     errors.one_of(at.field("sessionAffinity"), affinity, &["ClientIP", "None"]);
     let place = at.field("sessionAffinityConfig");
@@ -153,9 +153,9 @@ fn affinity(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates addresses and families of addresses.
+/// Validates cluster IPs and IP families.
 pub(crate) fn addresses(object: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (at, spec) = (At::root("spec"), object.at("spec"));
+    let (at, spec) = (FieldPath::root("spec"), object.at("spec"));
     if spec.str("type") == "ExternalName" {
         return;
     }
@@ -226,7 +226,7 @@ pub(crate) fn addresses(object: &Value, old: Option<&Value>, errors: &mut Errors
     }
 }
 
-fn balancer(at: At<'_>, object: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn balancer(at: FieldPath<'_>, object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = object.at("spec");
     let is_balancer = spec.str("type") == "LoadBalancer";
     let ranges = spec.strs("loadBalancerSourceRanges");
@@ -239,7 +239,7 @@ fn balancer(at: At<'_>, object: &Value, old: Option<&Value>, errors: &mut Errors
         let known = old.map(|old| old.at("spec").strs("loadBalancerSourceRanges")).unwrap_or_default();
         source_ranges(place, &ranges, &known, errors);
     } else if let Some(text) = object.path(&["metadata", "annotations"]).opt_str(key) {
-        let metadata = At::root("metadata");
+        let metadata = FieldPath::root("metadata");
         let place = metadata.field("annotations");
         let place = place.key(key);
         if !is_balancer {
@@ -252,17 +252,17 @@ fn balancer(at: At<'_>, object: &Value, old: Option<&Value>, errors: &mut Errors
             }
         }
     }
-    let gives = spec.opt("allocateLoadBalancerNodePorts");
-    if gives.is_some() && !is_balancer {
+    let allocates = spec.opt("allocateLoadBalancerNodePorts");
+    if allocates.is_some() && !is_balancer {
         only_for_balancers(at.field("allocateLoadBalancerNodePorts"), errors);
     }
-    if is_balancer && gives.is_none() {
+    if is_balancer && allocates.is_none() {
         errors.required("allocateLoadBalancerNodePorts", "");
     }
     balancer_class(at, spec, errors);
 }
 
-fn balancer_class(at: At<'_>, spec: &Value, errors: &mut Errors) {
+fn balancer_class(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let Some(class) = spec.opt_str("loadBalancerClass") else { return };
     let place = at.field("loadBalancerClass");
     if spec.str("type") == "LoadBalancer" {
@@ -272,7 +272,7 @@ fn balancer_class(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn traffic(at: At<'_>, spec: &Value, errors: &mut Errors) {
+fn traffic(at: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let policy = spec.str("externalTrafficPolicy");
     let place = at.field("externalTrafficPolicy");
     if is_external(spec) {
@@ -308,10 +308,10 @@ fn traffic(at: At<'_>, spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// Validates a change of a service, metadata aside.
+/// Validates the update of a service, except for metadata.
 pub(crate) fn validate_update(object: &Value, old: &Value, errors: &mut Errors) {
     let (new, then) = (object.at("spec"), old.at("spec"));
-    let at = At::root("spec");
+    let at = FieldPath::root("spec");
     let named = new.str("type") == "ExternalName" || then.str("type") == "ExternalName";
     if !named {
         address_change(at, new, then, errors);
@@ -336,7 +336,7 @@ pub(crate) fn validate_update(object: &Value, old: &Value, errors: &mut Errors) 
 
 const FIXED: &str = "may not change once set";
 
-fn address_change(at: At<'_>, new: &Value, then: &Value, errors: &mut Errors) {
+fn address_change(at: FieldPath<'_>, new: &Value, then: &Value, errors: &mut Errors) {
     if is_headless(new) && is_headless(then) {
         return;
     }
@@ -365,7 +365,7 @@ fn address_change(at: At<'_>, new: &Value, then: &Value, errors: &mut Errors) {
     }
 }
 
-fn family_change(at: At<'_>, new: &Value, then: &Value, errors: &mut Errors) {
+fn family_change(at: FieldPath<'_>, new: &Value, then: &Value, errors: &mut Errors) {
     if is_headless(new) || is_headless(then) {
         return;
     }
@@ -396,7 +396,7 @@ fn family_change(at: At<'_>, new: &Value, then: &Value, errors: &mut Errors) {
 /// Validates the status of a service.
 pub(crate) fn validate_status(object: &Value, old: &Value, errors: &mut Errors) {
     let path = ["status", "loadBalancer"];
-    let at = At::root("status");
+    let at = FieldPath::root("status");
     let at = at.field("loadBalancer");
     let list = at.field("ingress");
     let entries = object.path(&path).list("ingress");
@@ -429,13 +429,13 @@ pub(crate) fn validate_status(object: &Value, old: &Value, errors: &mut Errors) 
     }
 }
 
-/// Reports a field that only load balancers have.
-pub(crate) fn only_for_balancers(at: At<'_>, errors: &mut Errors) {
+/// Reports a field that only services of type LoadBalancer can have.
+pub(crate) fn only_for_balancers(at: FieldPath<'_>, errors: &mut Errors) {
     errors.forbidden(at, "may only be used when `type` is 'LoadBalancer'");
 }
 
-/// Validates a list of networks, apart from those that were there before.
-pub(crate) fn source_ranges(at: At<'_>, ranges: &[&str], known: &[&str], errors: &mut Errors) {
+/// Validates a list of CIDRs, except for those stored before.
+pub(crate) fn source_ranges(at: FieldPath<'_>, ranges: &[&str], known: &[&str], errors: &mut Errors) {
     for (index, range) in ranges.iter().enumerate() {
         let range = range.trim();
         if !known.iter().any(|other| other.trim() == range) {

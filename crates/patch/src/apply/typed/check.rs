@@ -1,4 +1,4 @@
-//! Whether a value is of a type.
+//! Checks a value against its type.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use super::{Errors, Form, check_scalar, form};
 use crate::apply::types::{ListMerge, ListType, MapType, Scalar, TypeId, Types};
 use crate::value;
 
-/// How deep objects may be nested. Kubernetes' own decoders stop earlier.
+/// Maximum nesting depth of objects. Kubernetes' own decoders stop earlier.
 const MAX_DEPTH: usize = 1_000;
 
 pub(super) struct Check<'a> {
     pub(super) types: &'a Types,
-    /// Whether items of sets and keyed lists may repeat.
+    /// Whether sets and keyed lists may contain duplicate items.
     pub(super) duplicates: bool,
     pub(super) errors: Errors,
 }
@@ -22,7 +22,9 @@ pub(super) struct Check<'a> {
 impl Check<'_> {
     pub(super) fn value(&mut self, ty: TypeId, value: &Value, at: &Trail<'_>) {
         if at.depth() > MAX_DEPTH {
-            return self.errors.push_at(&at.start(), format!("nested more than {MAX_DEPTH} deep"));
+            return self
+                .errors
+                .push_at(&at.start(), format!("exceeds the maximum nesting depth of {MAX_DEPTH}"));
         }
         let atom = self.types.atom(ty);
         match form(atom, Some(value)) {

@@ -1,4 +1,4 @@
-//! What can be done with a value once its type is known: check it, list its fields, merge, compare and prune.
+//! Typed operations on values: check, list fields, merge, compare and remove.
 
 mod atomic;
 mod check;
@@ -24,7 +24,7 @@ pub(crate) use compare::Comparison;
 use merge::Merge;
 use trail::Trail;
 
-/// What is wrong with a value, by its type.
+/// The schema violations found in a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TypeErrors(Vec<TypeError>);
 
@@ -50,7 +50,7 @@ impl fmt::Display for TypeErrors {
     }
 }
 
-/// Errors gathered on a walk.
+/// Violations collected during a walk.
 #[derive(Default)]
 struct Errors(Vec<TypeError>);
 
@@ -68,17 +68,17 @@ impl Errors {
     }
 }
 
-/// Which of the three forms of a type a value takes.
+/// The form a value takes; a type may allow more than one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Map,
     Scalar,
     List,
-    /// The type has no form at all.
+    /// The type allows no form.
     None,
 }
 
-/// The form that a value has by its type. A value that fits none, null for one, takes the type's first form.
+/// Returns a value's form. A value that matches none, such as null, takes the first form of the type.
 fn form(atom: &Atom, value: Option<&Value>) -> Form {
     match value {
         Some(Value::Number(_) | Value::String(_) | Value::Bool(_)) if atom.scalar.is_some() => Form::Scalar,
@@ -123,7 +123,7 @@ fn check_scalar(scalar: Scalar, value: Option<&Value>, prefix: &str) -> Result<(
     }
 }
 
-/// A value as Go's `%#v` prints it.
+/// Formats a value like Go's `%#v`.
 fn go_syntax(value: &Value) -> String {
     match value {
         Value::Array(items) => {
@@ -143,7 +143,7 @@ fn go_syntax(value: &Value) -> String {
 }
 
 impl Types {
-    /// The element that tells this item of a keyed list or a set from the others.
+    /// Returns the path element that identifies an item of a keyed list or a set.
     fn item_element<'v>(&'v self, list: &'v ListType, item: &'v Value) -> Result<PathElement<'v>, String> {
         match &list.merge {
             ListMerge::Atomic => Err("invalid indexing of non-associative list".into()),
@@ -183,7 +183,7 @@ impl Types {
         Ok(PathElement::Key(fields))
     }
 
-    /// The value that a key field of an item has, said or by default.
+    /// Returns the value of a key field, or the default of that field.
     fn key_value<'v>(
         &'v self,
         list: &ListType,
@@ -200,7 +200,7 @@ impl Types {
         Ok(elem.fields.get(key).and_then(|field| field.default.as_ref()))
     }
 
-    /// Whether the item can be told from others.
+    /// Checks that the item has a usable key.
     fn check_item(&self, list: &ListType, item: &Value) -> Result<(), String> {
         let ListMerge::Map(keys) = &list.merge else {
             return self.item_element(list, item).map(drop);
@@ -213,19 +213,20 @@ impl Types {
         if known { Ok(()) } else { Err(keyless(keys)) }
     }
 
-    /// Checks that a value is of a type. Items of sets and keyed lists may repeat only if `duplicates` allows it.
+    /// Checks a value against a type.
+    /// Sets and keyed lists may have duplicate items only if `duplicates` is true.
     pub fn check(&self, ty: TypeId, value: &Value, duplicates: bool) -> Result<(), TypeErrors> {
         let mut walk = Check { types: self, duplicates, errors: Errors::default() };
         walk.value(ty, value, &Trail::ROOT);
         walk.errors.finish()
     }
 
-    /// Every leaf field and list item that a value mentions.
+    /// Returns every leaf field and list item that a value sets.
     pub fn field_set<'v>(&'v self, ty: TypeId, value: &'v Value) -> FieldSet<'v> {
         fields::of_value(self, ty, value).children
     }
 
-    /// `base` with all that `config` mentions put over it.
+    /// Merges `config` into `base`.
     pub(crate) fn merge<'v>(
         &'v self,
         ty: TypeId,
@@ -238,11 +239,11 @@ impl Types {
         Ok(merged.unwrap_or(Value::Null))
     }
 
-    /// `object` with all that a configuration mentions put over it, as an apply does it; the record of managers does not change.
+    /// Merges an apply configuration into `object`, without changing `managedFields`.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with the object. A configuration may not mention a list or a map that is one
-    /// leaf: what it does not mention of it would be lost.
+    /// The configuration or the object violates the schema. A configuration may not set an atomic list or map:
+    /// whatever it omits from it would be lost.
     pub fn configure(&self, ty: TypeId, object: &Value, config: &Value) -> Result<Value, String> {
         self.check(ty, config, false)
             .map_err(|e| format!("failed to convert patch object to typed object: {e}"))?;
@@ -258,7 +259,7 @@ impl Types {
         self.merge(ty, object, config).map_err(|e| format!("failed to merge patch: {e}"))
     }
 
-    /// What changed from one value to another.
+    /// Compares two values of a type.
     pub(crate) fn compare<'v>(
         &'v self,
         ty: TypeId,
@@ -271,7 +272,7 @@ impl Types {
         Ok(change.into())
     }
 
-    /// The value without what is in the set.
+    /// Returns the value without the fields in `set`.
     pub(crate) fn remove(&self, ty: Option<TypeId>, value: &Value, set: &FieldSet<'_>) -> Value {
         let Some(ty) = ty else { return Value::Null };
         let atom = self.atom(ty);
@@ -292,7 +293,7 @@ impl Types {
     fn remove_items(&self, list: &ListType, items: &[Value], set: &FieldSet<'_>) -> Value {
         let mut kept = Vec::with_capacity(items.len());
         for item in items {
-            // An item without a key was refused when the object was checked.
+            // Items without a key were rejected when the object was checked.
             let element = self.item_element(list, item).ok();
             match element.and_then(|element| set.get(&element)) {
                 Some(node) if node.member => {}
@@ -316,7 +317,7 @@ impl Types {
         if kept.is_empty() { Value::Null } else { Value::Object(kept) }
     }
 
-    /// The set as it would be had the type always been as it is: what has become one leaf is owned as one.
+    /// Adapts a set to the current types: fields inside a now atomic list or map become that list or map.
     pub(crate) fn reconcile(&self, ty: TypeId, set: &mut FieldSet<'_>) {
         let mut leaves = FieldSet::default();
         self.find_new_leaves(ty, Some(set), false, &mut Vec::new(), &mut leaves);
@@ -428,6 +429,6 @@ mod tests {
         let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!({"a": inner}));
         assert!(types.check(ty, &nested(1_000), false).is_ok());
         let error = types.check(ty, &nested(1_001), false).unwrap_err().to_string();
-        assert!(error.contains("nested more than 1000 deep"), "{error}");
+        assert!(error.contains("exceeds the maximum nesting depth of 1000"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a store holds, and whom it tells.
+//! Contents and notifications of a store.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -36,7 +36,8 @@ fn object(name: &str, version: u64) -> Incoming {
     object_of(name, "u", version, json!({}))
 }
 
-/// What a subscriber hears, in a line each: the versions before and after, whether it is from a list, and by whom.
+/// Logs a subscriber's events, one line each. A line has the versions before and after, whether from a list, and the
+/// author.
 fn heard(store: &Store) -> Arc<Mutex<Vec<String>>> {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let log = Arc::clone(&lines);
@@ -79,7 +80,7 @@ fn states_come_and_go() {
         ["a none->1 listed", "b none->2 listed", "synced", "a 1->3", "b 2->none", "never none->none"];
     assert_eq!(taken(&lines), expected);
     assert_eq!((held(&store, "a"), held(&store, "b"), store.keys()), (Some(3), None, vec![key("a")]));
-    // A subscriber that comes late hears of what is there.
+    // A late subscriber receives the current objects.
     assert_eq!(taken(&heard(&store)), ["a none->3 listed", "synced"]);
 }
 
@@ -90,10 +91,10 @@ fn a_state_that_was_delivered_before_is_told_once() {
     store.deliver(object("a", 5), 1, false);
     store.deliver(object("a", 5), 1, false);
     assert_eq!(taken(&lines), ["a none->5"]);
-    // An older one is told of, but the newer state stays.
+    // An older one is reported, but the newer state stays.
     store.deliver(object("a", 3), 1, false);
     assert_eq!((taken(&lines), held(&store, "a")), (vec!["a none->5".to_owned()], Some(5)));
-    // Versions that are no numbers say nothing about the order.
+    // Versions that are not numbers have no order.
     store.deliver(object("a", 0), 1, false);
     assert_eq!((taken(&lines), held(&store, "a")), (vec!["a 5->0".to_owned()], Some(0)));
 }
@@ -111,11 +112,11 @@ fn an_own_write_is_read_at_once_and_its_author_known() {
     store.deliver(object("a", 5), 1, false);
     assert_eq!(taken(&lines), ["a none->4", "a none->4 by me", "a 4->5"]);
     assert!(store.read().own.is_empty(), "the watch has caught up");
-    // A list may have skipped others.
+    // A list may have skipped states of other writers.
     store.written(object("a", 7), Some(author("me")));
     store.deliver(object("a", 7), 2, true);
     assert_eq!(taken(&lines), ["a none->7 listed"]);
-    // An answer that comes late changes nothing.
+    // A late response changes nothing.
     assert_eq!(store.written(object("a", 6), Some(author("me"))).version, 6);
     assert_eq!(held(&store, "a"), Some(7));
     assert!(store.read().own.is_empty());
@@ -137,7 +138,7 @@ fn an_own_deletion_is_seen_at_once() {
     assert_eq!(taken(&lines), ["a 1->none by me"]);
     assert!(store.read().own.is_empty());
 
-    // Another object of the name is another one, also before the watch says that the first has gone.
+    // A new object of the same name is a different one, even before the watch reports that the first is gone.
     store.deliver(object("a", 3), 1, false);
     store.deleted(&key("a"), "u", author("me"));
     taken(&lines);
@@ -285,7 +286,7 @@ fn a_store_covers_what_its_watch_brings() {
     let red = || Selection { labels: Some("color=red".into()), ..Selection::default() };
     let store = store_of(red(), 1);
     assert!(store.covers(&labelled("red")) && !store.covers(&labelled("blue")));
-    // What it holds it hears of, whatever became of the labels.
+    // The watch reports changes of every object that the store holds, whatever its labels are now.
     store.deliver(labelled("red"), 1, false);
     assert!(store.covers(&labelled("blue")));
     let fields = Selection { fields: Some("metadata.name=a".into()), ..red() };
@@ -306,6 +307,6 @@ async fn silence_is_measured_from_the_last_sign() {
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_is_not_filled_in_time_is_an_error() {
     let error = crate::cache::synced(&store(), Duration::from_secs(5)).await.unwrap_err();
-    let text = "the cache of configmaps has not been filled within 5s: the first list is still under way";
+    let text = "the cache of configmaps did not sync within 5s: the initial list is still in progress";
     assert_eq!(error.to_string(), text);
 }

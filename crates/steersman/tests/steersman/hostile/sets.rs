@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 use steersman::{
-    Action, Context, Controller, Desired, Error, Operator, Result,
+    Action, Context, Controller, Desired, Error, Key, Kind, Operator, Result,
     testing::{TestEnv, object},
 };
 
@@ -17,7 +17,7 @@ use crate::common::{Widget, WidgetStatus, shown, widget};
 
 const INVENTORY: &str = "steersman.dev/inventory";
 
-/// A map named by the color, but for the color `none`.
+/// Applies a map named by the color, except for the color `none`.
 async fn reconcile(widget: Arc<Widget>, ctx: Context) -> Result<Action> {
     let color = widget.spec.color.as_str();
     let mut desired = Desired::new();
@@ -39,7 +39,7 @@ async fn is_there(env: &TestEnv, map: &str) -> Result<bool> {
     Ok(env.api::<ConfigMap>().get_opt(map).await?.is_some())
 }
 
-/// An operator with every right, on which a tenant with the right to edit widgets tries things.
+/// Starts an operator with all permissions, against a tenant who may edit widgets.
 async fn start() -> Result<TestEnv> {
     let mut env = env().await?;
     env.run(Operator::new("test").controller(Controller::of::<Widget>(reconcile).owns::<ConfigMap>()));
@@ -53,7 +53,7 @@ async fn an_inventory_that_a_tenant_wrote_prunes_nothing_foreign() -> Result<()>
     let env = start().await?;
     env.create(&object::<Namespace>(json!({"metadata": {"name": "foreign"}}))).await?;
     env.create(&object::<ConfigMap>(json!({"metadata": {"name": "foreign"}}))).await?;
-    // Another widget's, of the same operator.
+    // An object of another widget, of the same operator.
     env.create(&widget("neighbour", "green")).await?;
     env.wait("neighbour", |found| shown(found) == Some("green")).await?;
     let member = |kind: &str, plural: &str, namespace: Value, name: &str| json!({"group": "", "version": "v1", "kind": kind, "plural": plural, "namespace": namespace, "name": name});
@@ -62,7 +62,7 @@ async fn an_inventory_that_a_tenant_wrote_prunes_nothing_foreign() -> Result<()>
         member("ConfigMap", "configmaps", json!("default"), "foreign"),
         member("ConfigMap", "configmaps", json!("default"), "green"),
         member("ConfigMap", "configmaps", json!("default"), "red"),
-        // A path out of the collection.
+        // A path that leads out of the collection.
         member("ConfigMap", "namespaces/foreign", Value::Null, "../namespaces/foreign?x="),
     ]);
     let annotations = json!({INVENTORY: forged.to_string()});
@@ -96,7 +96,48 @@ async fn a_member_that_was_struck_off_the_inventory_is_pruned_all_the_same() -> 
     Ok(())
 }
 
-/// A binding to the role that the color names, which can't be changed, and a member that the color `red` alone has.
+/// Returns how many requests for maps were made with a verb.
+fn requests(env: &TestEnv, verb: &str) -> u64 {
+    let lines = env.requests().to_lines();
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_maps = lines.filter(|line| line["resource"] == "configmaps" && line["verb"] == verb);
+    of_maps.map(|line| line["count"].as_u64().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn a_member_that_the_cache_lacks_is_pruned_without_a_request() -> Result<()> {
+    let env = start().await?;
+    let member = |name: &str| json!({"group": "", "version": "v1", "kind": "ConfigMap", "plural": "configmaps", "namespace": "default", "name": name});
+    let annotations = json!({INVENTORY: json!([member("gone"), member("red")]).to_string()});
+    env.patch::<Widget>("one", json!({"metadata": {"annotations": annotations}, "spec": {"color": "blue"}}))
+        .await?;
+    env.wait("one", |found| shown(found) == Some("blue")).await?;
+    env.wait("red", |map: Option<&ConfigMap>| map.is_none()).await?;
+    env.quiet().await;
+    assert_eq!((requests(&env, "get"), requests(&env, "delete")), (0, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_object_that_the_cache_lacks_is_deleted_without_a_request() -> Result<()> {
+    let mut env = env().await?;
+    let reconcile = |widget: Arc<Widget>, ctx: Context| async move {
+        let key = Key::namespaced("default", &widget.spec.color);
+        ctx.delete_key(&Kind::of::<ConfigMap>(), &key).await?;
+        ctx.update_status(&WidgetStatus { color: widget.spec.color.clone(), note: None }).await?;
+        Ok::<_, Error>(Action::await_change())
+    };
+    env.create(&object::<ConfigMap>(json!({"metadata": {"name": "red"}}))).await?;
+    env.run(Operator::new("test").controller(Controller::of::<Widget>(reconcile).watches::<ConfigMap>()));
+    env.create(&widget("one", "red")).await?;
+    env.wait("red", |map: Option<&ConfigMap>| map.is_none()).await?;
+    recolor(&env, "gone").await?;
+    env.quiet().await;
+    assert_eq!((requests(&env, "get"), requests(&env, "delete")), (0, 1));
+    Ok(())
+}
+
+/// Applies a binding to the role that the color names, which can't be changed. The color `red` has one more member.
 async fn bind(widget: Arc<Widget>, ctx: Context) -> Result<Action> {
     let (color, replace) = match widget.spec.color.strip_suffix("!") {
         Some(color) => (color, true),
@@ -151,7 +192,7 @@ async fn one_member_that_fails_keeps_no_other_from_going() -> Result<()> {
         "{failed:?}"
     );
     assert!(failed.iter().all(|note| note.contains("roleRef") && !note.contains("Status {")), "{failed:?}");
-    // With leave to replace it, there is a new one.
+    // With permission to replace it, a new one is created.
     env.patch::<Widget>("one", json!({"spec": {"color": "blue!"}})).await?;
     env.wait("access", |binding| role(binding).as_deref() == Some("blue")).await?;
     env.wait("one", |found| shown(found) == Some("blue")).await?;

@@ -1,24 +1,24 @@
-//! What certificates say.
+//! Contents of generated certificates.
 
 use ed25519_dalek::Verifier as _;
 
 use super::*;
 use crate::functions::tests::render;
 
-/// What a certificate says.
-struct Said {
+/// The decoded contents of a certificate.
+struct DecodedCertificate {
     issuer: Vec<u8>,
     from: Vec<u8>,
     until: Vec<u8>,
     subject: Vec<u8>,
     public: Vec<u8>,
-    /// The identifier, whether it is critical, and the value of each.
+    /// Identifier, criticality and value of each.
     extensions: Vec<(Vec<u8>, bool, Vec<u8>)>,
     body: Vec<u8>,
     signature: Vec<u8>,
 }
 
-impl Said {
+impl DecodedCertificate {
     fn read(pem: &str) -> Self {
         let (kind, der) = der::from_pem(pem).unwrap();
         assert_eq!(kind, "CERTIFICATE");
@@ -61,11 +61,11 @@ impl Said {
     }
 }
 
-/// The certificates that a template prints, with two keys at hand.
-fn certificates(template: &str) -> Vec<Said> {
+/// Returns the certificates that a template prints; it can use two keys.
+fn certificates(template: &str) -> Vec<DecodedCertificate> {
     let keys = r#"{{ $k := genPrivateKey "ed25519" }}{{ $l := genPrivateKey "ed25519" }}"#;
     let out = render(&format!("{keys}{template}"), Value::Nil).unwrap();
-    out.split_inclusive("-----END CERTIFICATE-----\n").map(Said::read).collect()
+    out.split_inclusive("-----END CERTIFICATE-----\n").map(DecodedCertificate::read).collect()
 }
 
 fn failed(template: &str) -> String {
@@ -118,7 +118,7 @@ fn an_authority_signs_for_others() {
     assert_eq!(signed.extension(AUTHORITY_KEY_ID), Some((false, authority.as_slice())));
     assert!(signed.extension(SUBJECT_KEY_ID).is_none());
     assert!(signed.is_signed_by(ca) && !signed.is_signed_by(signed) && ca.is_signed_by(ca));
-    // Of the same name it passes for self-signed.
+    // With the same name as its issuer, it looks self-signed.
     assert!(namesake.extension(AUTHORITY_KEY_ID).is_none() && namesake.is_signed_by(ca));
 }
 

@@ -1,4 +1,4 @@
-//! The terminal that the interface has for itself while it runs.
+//! Controls the terminal while the interface runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::super::view::Reference;
 use super::Action;
 use crate::failure::{Failure, Result};
 
-/// The least time between two pictures.
+/// Minimum time between two frames.
 const FRAME: Duration = Duration::from_millis(30);
 
-/// A terminal in raw mode, with another screen than the shell's. Dropped, it is the shell's again.
+/// A terminal in raw mode with an alternate screen, restored on drop.
 pub(in crate::commands::dev) struct Terminal {
     terminal: DefaultTerminal,
     board: Board,
@@ -28,7 +28,7 @@ pub(in crate::commands::dev) struct Terminal {
 }
 
 impl Terminal {
-    /// Takes the terminal, for what a board shows.
+    /// Switches the terminal to the interface of a board.
     pub(in crate::commands::dev) fn enter(board: Board, changed: Arc<Notify>) -> Result<Self> {
         let terminal = ratatui::try_init().map_err(|error| {
             Failure::new(format!("cannot use the terminal: {error}")).help("try `-o plain`")
@@ -36,7 +36,7 @@ impl Terminal {
         Ok(Self { terminal, board, changed })
     }
 
-    /// Shows the interface and follows the keys, until they say that it is enough.
+    /// Runs the interface until the user quits.
     pub(in crate::commands::dev) async fn run(&mut self, client: Client) -> Result {
         let kinds = Kinds::new(client.clone());
         let mut events = EventStream::new();
@@ -52,7 +52,7 @@ impl Terminal {
                     None => Action::Quit,
                 },
                 () = self.changed.notified() => {
-                    // What changes at once is drawn at once.
+                    // Wait briefly, so that simultaneous changes are drawn together.
                     tokio::time::sleep(FRAME).await;
                     self.board.interface(super::Interface::take_outdated).unwrap_or(Action::None)
                 }
@@ -61,7 +61,7 @@ impl Terminal {
                 Action::None => {}
                 Action::Quit => return Ok(()),
                 Action::Read(reference) => {
-                    // On the way to the cluster of this process, so that keys need not wait for it.
+                    // The cluster is in this process, so this does not delay keys noticeably.
                     let text = read(&client, &kinds, &reference).await;
                     self.board.interface(|interface| interface.fill(&reference, &text));
                 }
@@ -84,7 +84,7 @@ impl Drop for Terminal {
     }
 }
 
-/// An object as YAML, or why it can't be read.
+/// Returns an object as YAML, or the reason that it can't be read.
 async fn read(client: &Client, kinds: &Kinds, reference: &Reference) -> String {
     let Reference { api_version, kind, namespace, name } = reference;
     let found = match kinds.find(api_version, kind).await {
@@ -97,7 +97,7 @@ async fn read(client: &Client, kinds: &Kinds, reference: &Reference) -> String {
     };
     let object = match api.get_opt(name).await {
         Ok(Some(object)) => object,
-        Ok(None) => return format!("{kind}/{name} is gone"),
+        Ok(None) => return format!("{kind}/{name} no longer exists"),
         Err(error) => return error.to_string(),
     };
     let mut object = json!(object);
@@ -107,7 +107,7 @@ async fn read(client: &Client, kinds: &Kinds, reference: &Reference) -> String {
     steersman_yaml::to_string(&object).unwrap_or_else(|error| error.to_string())
 }
 
-/// Leaves out what is for machines, and what a Secret is there to hide.
+/// Removes managed fields and the like, and the values of Secrets.
 fn conceal(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
@@ -121,7 +121,7 @@ fn conceal(object: &mut Value) {
             *value = json!("(hidden)");
         }
     }
-    // It repeats what was applied.
+    // It duplicates the applied object.
     if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }

@@ -1,4 +1,4 @@
-//! Ansible's roles and playbooks in a build without the feature `ansible`, or for another system than Unix: they are refused.
+//! Rejects Ansible plays in a build without the feature `ansible`, or on a system other than Unix.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use steersman::Operator;
 use crate::commands::dev::project::Tell;
 use crate::failure::{Failure, Result};
 
-/// There are none.
+/// An uninhabited type: plays are not supported.
 pub(crate) enum Plays {}
 
 impl Plays {
@@ -16,7 +16,7 @@ impl Plays {
         let what = format!("{}: roles and playbooks", path.display());
         match cfg!(unix) {
             true => Err(Failure::of_feature(&what, "ansible")),
-            false => Err(Failure::new(format!("{what} can be run on Unix only"))),
+            false => Err(Failure::new(format!("{what} are only supported on Unix"))),
         }
     }
 

@@ -17,19 +17,19 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 const EXAMPLES: &str = "\
-Plays run with --check --diff, and all that they send is tried by the cluster as a dry run. Nothing is
-written. Modules that cannot be tried, such as command, are skipped by Ansible.
+Plays run with --check --diff, and their requests are sent to the cluster as dry runs. Nothing is
+written. Modules without check mode, such as command, are skipped by Ansible.
 
 Examples:
   steer diff ansible
   steer diff ansible Memcached/sample -n shop
   steer diff ansible --watches-file ../next/watches.yaml";
 
-/// Show what plays would change for the objects of the kinds in watches.yaml
+/// Show the changes that plays would make for objects of the kinds in watches.yaml
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::commands) struct DiffAnsible {
-    /// Objects to look at, as KIND/NAME [default: all, of the namespace that -n names or of all namespaces]
+    /// Objects to diff, as KIND/NAME [default: all in the namespace of -n, or in all namespaces]
     #[arg(value_name = "KIND/NAME")]
     objects: Vec<String>,
 
@@ -37,7 +37,7 @@ pub(in crate::commands) struct DiffAnsible {
     plays: PlayArgs,
 }
 
-/// What the run of an object said.
+/// The result of an object's run.
 #[derive(Default)]
 struct Found {
     lines: Vec<String>,
@@ -56,7 +56,7 @@ impl DiffAnsible {
             match (&found.failure, found.changes) {
                 (Some(failure), _) => {
                     failed += 1;
-                    output.line(format_args!("{title}  the play fails: {failure}"));
+                    output.line(format_args!("{title}  the play failed: {failure}"));
                 }
                 (None, 0) => output.line(format_args!("{title}  stays the same")),
                 (None, 1) => output.line(format_args!("{title}  1 task would change something")),
@@ -117,7 +117,7 @@ impl DiffAnsible {
                         Ok(Ok(())) => "it was stopped".to_owned(),
                         Err(error) => error.to_string(),
                     };
-                    return Err(Failure::new(format!("the plays cannot be run: {why}")));
+                    return Err(Failure::new(format!("cannot run the plays: {why}")));
                 }
             };
             let Some(Progress { kind, object, step, .. }) = step else { break };
@@ -130,7 +130,7 @@ impl DiffAnsible {
         Ok(found)
     }
 
-    /// The objects to look at.
+    /// Returns the selected objects.
     async fn wanted(
         &self,
         watches: &Watches,
@@ -150,8 +150,8 @@ impl DiffAnsible {
             };
             let found: Vec<_> = all.iter().filter(|(kind, key)| is_it(kind, key)).cloned().collect();
             if found.is_empty() {
-                return Err(Failure::new(format!("there is no {text}")).help(
-                    "objects are named as KIND/NAME, with a kind of watches.yaml; -n names their namespace",
+                return Err(Failure::new(format!("{text} not found")).help(
+                    "name objects as KIND/NAME, with a kind of watches.yaml; -n sets their namespace",
                 ));
             }
             named.extend(found);
@@ -163,7 +163,7 @@ impl DiffAnsible {
 impl Found {
     fn add(&mut self, step: Step) {
         match step {
-            // Only the first run counts: one that fails is tried again.
+            // Only the first run counts: a failed one is retried.
             _ if self.ended => {}
             Step::Done { name, path, failed, changed, diff, .. } => {
                 if !changed && !failed {

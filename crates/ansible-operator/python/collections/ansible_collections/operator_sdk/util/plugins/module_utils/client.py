@@ -17,7 +17,7 @@ except ImportError:
     DynamicApiError = Exception
     IMPORT_ERROR = traceback.format_exc()
 
-#: Arguments that say which cluster, as kubernetes.core names them.
+#: Arguments that select the cluster, as in kubernetes.core.
 AUTH_ARGUMENTS = {
     "kubeconfig": {"type": "path"},
     "context": {"type": "str"},

@@ -146,7 +146,7 @@ def main():
                 found = kind.status.replace(body=found, **place).to_dict()
             module.exit_json(changed=True, result=found)
         except cluster.DynamicApiError as error:
-            # Another writer was faster.
+            # Conflict: another writer was faster.
             if getattr(error, "status", None) == 409 and attempt < 4:
                 continue
             module.fail_json(msg=f"Failed to set the status of {parameters['name']}: {cluster.reason(error)}")
