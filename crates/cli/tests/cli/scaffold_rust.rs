@@ -81,7 +81,11 @@ fn a_project_in_rust_compiles_and_passes_its_tests() {
     let tested = cargo(&directory, &["test"]);
     assert_eq!(tested.code, 0, "{}{}", tested.stdout, tested.stderr);
     assert!(!tested.stderr.contains("warning"), "{}", tested.stderr);
-    for test in ["an_object_becomes_available", "a_change_of_the_size_is_followed", "versions_lose_nothing"] {
+    for test in [
+        "an_object_becomes_available",
+        "the_deployment_is_scaled_with_the_object",
+        "conversion_loses_nothing",
+    ] {
         assert!(tested.stdout.contains(&format!("{test} ... ok")), "{}", tested.stdout);
     }
     let crds = cargo(&directory, &["run", "--quiet", "--", "crds"]);
@@ -145,8 +149,8 @@ async fn an_operator_in_code_goes_the_whole_way() {
     };
     edit(
         "src/api/v1/memcached.rs",
-        "    /// Image that the pods run.\n",
-        "    /// A word to those who come after.\n    #[serde(default)]\n    pub farewell: Option<String>,\n    /// Image that the pods run.\n",
+        "    /// Container image of the pods.\n",
+        "    /// A word to those who come after.\n    #[serde(default)]\n    pub farewell: Option<String>,\n    /// Container image of the pods.\n",
     );
     let controller = "src/controller/memcached.rs";
     edit(
@@ -156,8 +160,8 @@ async fn an_operator_in_code_goes_the_whole_way() {
     );
     edit(
         controller,
-        "/// Brings the cluster",
-        "/// Leaves the object's word behind.\nasync fn say_farewell(object: Arc<Memcached>, ctx: Context) -> Result<Action> {\n    let word = object.spec.farewell.clone().unwrap_or_default();\n    let map = serde_json::from_value::<k8s_openapi::api::core::v1::ConfigMap>(json!({\"metadata\": {\"name\": \"farewell\"}, \"data\": {\"word\": word}}));\n    ctx.apply_unowned(map.map_err(Error::other)?).await?;\n    Ok(Action::await_change())\n}\n\n/// Brings the cluster",
+        "/// Reconciles the cluster",
+        "/// Leaves the object's word behind.\nasync fn say_farewell(object: Arc<Memcached>, ctx: Context) -> Result<Action> {\n    let word = object.spec.farewell.clone().unwrap_or_default();\n    let map = serde_json::from_value::<k8s_openapi::api::core::v1::ConfigMap>(json!({\"metadata\": {\"name\": \"farewell\"}, \"data\": {\"word\": word}}));\n    ctx.apply_unowned(map.map_err(Error::other)?).await?;\n    Ok(Action::await_change())\n}\n\n/// Reconciles the cluster",
     );
     edit(
         "src/lib.rs",

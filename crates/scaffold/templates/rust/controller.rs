@@ -1,4 +1,4 @@
-//! Works on {{ .Kind }} objects.
+//! The controller of {{ .Kind }}.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use steersman::{Action, Conditions as _, Context, Controller, Error, Result};
 
 use crate::{{ .ApiModule }}::{{ .Kind }};
 
-/// The controller: it keeps a Deployment for each object.
+/// Returns the controller, which owns a Deployment for each object.
 pub fn controller() -> Controller<{{ .Kind }}> {
     Controller::of::<{{ .Kind }}>(reconcile).owns::<Deployment>()
 }
 
-/// Brings the cluster to the state that an object wants. It is called again whenever the object, or what it owns, changes.
+/// Reconciles the cluster with the desired state of an object. Called whenever the object or one that it owns changes.
 async fn reconcile(object: Arc<{{ .Kind }}>, ctx: Context) -> Result<Action> {
     let deployment = ctx.apply(deployment(&object)?).await?;
     let available = deployment.status.and_then(|status| status.available_replicas).unwrap_or_default();
@@ -64,15 +64,15 @@ use steersman::{Action, Conditions as _, Context, Controller, Result};
 
 use crate::{{ .ApiModule }}::{{ .Kind }};
 
-/// The controller.
+/// Returns the controller.
 pub fn controller() -> Controller<{{ .Kind }}> {
     Controller::of::<{{ .Kind }}>(reconcile)
 }
 
-/// Brings the cluster to the state that an object wants. It is called again whenever the object changes.
+/// Reconciles the cluster with the desired state of an object. Called whenever the object changes.
 async fn reconcile(object: Arc<{{ .Kind }}>, ctx: Context) -> Result<Action> {
     let mut status = object.status.clone().unwrap_or_default();
-    status.conditions.set(ctx.condition("Available", true, "Reconciled", "there is nothing to do"));
+    status.conditions.set(ctx.condition("Available", true, "Reconciled", "nothing to reconcile"));
     ctx.update_status(&status).await?;
     Ok(Action::await_change())
 }

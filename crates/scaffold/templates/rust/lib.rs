@@ -6,7 +6,7 @@ pub mod controller;
 
 use steersman::Operator;
 
-/// The operator: its controllers and webhooks. The program, its manifests and its role all follow from this.
+/// Returns the operator with its controllers and webhooks, from which its manifests and role are generated.
 pub fn operator() -> Operator {
     Operator::new("{{ .ProjectName }}")
         .version(env!("CARGO_PKG_VERSION"))

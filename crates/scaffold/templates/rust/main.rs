@@ -1,4 +1,4 @@
-//! The operator's program: `run`, `manifests`, `crds`, `rbac`, `webhooks`, `doctor`, `dashboard` and `version`.
+//! The operator's binary, with the commands `run`, `manifests`, `crds`, `rbac`, `webhooks`, `doctor`, `dashboard` and `version`.
 
 #[tokio::main]
 async fn main() -> steersman::Result<()> {

@@ -1,4 +1,4 @@
-//! {{ .Kind }} on the embedded cluster, or on the one that STEERSMAN_TEST_KUBECONFIG names.
+//! Tests of {{ .Kind }} on the embedded cluster, or on that of the kubeconfig in STEERSMAN_TEST_KUBECONFIG.
 
 {{ if .KindNamespaced -}}
 use k8s_openapi::api::apps::v1::Deployment;
@@ -27,7 +27,7 @@ async fn an_object_becomes_available() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_change_of_the_size_is_followed() -> Result<()> {
+async fn the_deployment_is_scaled_with_the_object() -> Result<()> {
     let mut env = TestEnv::start().await?;
     env.deploy(operator()).await?;
     let sample: {{ .Kind }} = object(json!({"metadata": {"name": "sample"}, "spec": {}}));

@@ -1,11 +1,11 @@
-//! {{ .Kind }}: its desired and its observed state.
+//! The API of {{ .Kind }}: its spec and status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The desired state. `make manifests` makes the schema from this struct: its types, defaults and comments.
+/// The desired state. `make manifests` generates the schema from the types, defaults and comments of this struct.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "{{ .Group }}",
@@ -25,7 +25,7 @@ pub struct {{ .Kind }}Spec {
     #[serde(default = "default_size")]
     #[schemars(range(min = 0))]
     pub size: i32,
-    /// Image that the pods run.
+    /// Container image of the pods.
     #[serde(default = "default_image")]
     pub image: String,
 }

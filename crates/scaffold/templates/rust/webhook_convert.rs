@@ -1,4 +1,4 @@
-//! {{ .Kind }} in its versions: {{ .Version }} is stored, the others are converted from it and to it.
+//! Conversion of {{ .Kind }}: {{ .Version }} is the storage version, and the hub that the others are converted through.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
@@ -10,9 +10,9 @@ use crate::{{ .ApiModule }}::{{ .Kind }};
 use crate::{{ .ApiModule }}::{{ $.Kind }} as {{ .Alias }};
 {{- end }}
 
-/// The definition with all versions.
+/// Returns the CRD with all versions.
 pub fn crd() -> CustomResourceDefinition {
-    // Versions that do not belong together are not merged: a test holds them together.
+    // Merging fails only for versions of different kinds, which the test below would find.
     merged().unwrap_or_else(|_| {{ .Kind }}::crd())
 }
 
@@ -23,16 +23,16 @@ fn merged() -> Result<CustomResourceDefinition, kube::core::crd::MergeError> {
     )
 }
 
-/// How the versions become each other. What one of them cannot express belongs into an annotation.
+/// Returns the conversions between the versions. Keep what a version cannot express in an annotation.
 pub fn conversion() -> Conversion {
     Conversion::hub::<{{ .Kind }}>()
 {{- range .Spokes }}
-        .spoke(carry_over::<{{ .Alias }}, {{ $.Kind }}>, carry_over::<{{ $.Kind }}, {{ .Alias }}>)
+        .spoke(copy_fields::<{{ .Alias }}, {{ $.Kind }}>, copy_fields::<{{ $.Kind }}, {{ .Alias }}>)
 {{- end }}
 }
 
-/// Carries over the fields that have the same name and type in both versions. Write a function of your own where they differ.
-fn carry_over<A: Serialize, B: DeserializeOwned>(object: A) -> Result<B, String> {
+/// Copies the fields that have the same name and type in both versions. Replace it where they differ.
+fn copy_fields<A: Serialize, B: DeserializeOwned>(object: A) -> Result<B, String> {
     let object = serde_json::to_value(object).map_err(|error| error.to_string())?;
     serde_json::from_value(object).map_err(|error| error.to_string())
 }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_lose_nothing() {
+    fn conversion_loses_nothing() {
         merged().unwrap();
         let sample: {{ .Kind }} = object(json!({"metadata": {"name": "sample"}, "spec": {"size": 3, "image": "a"}}));
 {{- range .Spokes }}

@@ -1,15 +1,15 @@
-//! Fills in what {{ .Kind }} objects do not say.
+//! Defaulting of {{ .Kind }}.
 
 use steersman::{Denied, Review};
 
 use crate::{{ .ApiModule }}::{{ .Kind }};
 
-/// Changes an object before it is stored.
+/// Sets defaults on an object before it is validated and stored.
 ///
 /// # Errors
-/// Refuses the object.
+/// If the object is denied.
 pub fn default(object: &mut {{ .Kind }}, _: &Review<{{ .Kind }}>) -> Result<(), Denied> {
-    // What the schema's defaults cannot say belongs here.
+    // For defaults that the schema cannot express.
     object.spec.image = object.spec.image.trim().to_owned();
     Ok(())
 }
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blanks_around_the_image_go() {
+    fn the_image_is_trimmed() {
         let sample: {{ .Kind }} = object(json!({"metadata": {"name": "sample"}, "spec": {"image": " a "}}));
         let defaulted = review(&crate::operator(), "mutate", None, Some(&sample)).unwrap();
         assert_eq!(defaulted.spec.image, "a");

@@ -1,17 +1,17 @@
-//! Refuses {{ .Kind }} objects that cannot work.
+//! Validation of {{ .Kind }}.
 
 use steersman::{Denied, Review};
 
 use crate::{{ .ApiModule }}::{{ .Kind }};
 
-/// Judges an object before it is stored; `review.old` is the one that it replaces.
+/// Validates an object before it is stored; `review.old` is the previous one of an update.
 ///
 /// # Errors
-/// Refuses the object, and says which field is wrong.
+/// If the object is denied, with the invalid fields.
 pub fn validate(object: &{{ .Kind }}, _: &Review<{{ .Kind }}>) -> Result<(), Denied> {
     let mut denied = Denied::default();
     if object.spec.image.contains(char::is_whitespace) {
-        denied = denied.and("spec.image", "must not have blanks in it");
+        denied = denied.and("spec.image", "must not contain whitespace");
     }
     denied.into_result()
 }
@@ -24,9 +24,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_with_blanks_is_refused() {
+    fn an_image_with_whitespace_is_denied() {
         let sample: {{ .Kind }} = object(json!({"metadata": {"name": "sample"}, "spec": {"image": "a b"}}));
         let message = review(&crate::operator(), "validate", None, Some(&sample)).unwrap_err();
-        assert_eq!(message, "spec.image: must not have blanks in it");
+        assert_eq!(message, "spec.image: must not contain whitespace");
     }
 }
