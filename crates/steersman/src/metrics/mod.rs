@@ -168,69 +168,97 @@ impl Metrics {
             terminal: family(
                 r,
                 "controller_runtime_terminal_reconcile_errors",
-                "Reconciles that failed for good",
+                "Reconciles that ended with a terminal error",
             ),
             panics: family(
                 r,
                 "controller_runtime_reconcile_panics",
-                "Panics of reconcilers, mappers, predicates and indexes",
+                "Panics in reconcilers, mappers, predicates and indexes",
             ),
-            timeouts: family(r, "controller_runtime_reconcile_timeouts", "Reconciles that took too long"),
+            timeouts: family(
+                r,
+                "controller_runtime_reconcile_timeouts",
+                "Reconciles that exceeded their time limit",
+            ),
             time: Family::new_with_constructor(reconcile_time),
-            concurrency: family(r, "controller_runtime_max_concurrent_reconciles", "Workers"),
-            active: family(r, "controller_runtime_active_workers", "Workers at work"),
-            depth: family(r, "workqueue_depth", "Objects that are ready and wait"),
-            adds: family(r, "workqueue_adds", "Objects that became ready"),
-            retries: family(r, "workqueue_retries", "Objects that came back after a failure"),
+            concurrency: family(
+                r,
+                "controller_runtime_max_concurrent_reconciles",
+                "Maximum number of concurrent reconciles",
+            ),
+            active: family(r, "controller_runtime_active_workers", "Workers that are reconciling an object"),
+            depth: family(r, "workqueue_depth", "Current depth of the queue"),
+            adds: family(r, "workqueue_adds", "Objects added to the queue"),
+            retries: family(r, "workqueue_retries", "Objects added again after a failure"),
             queue_time: Family::new_with_constructor(queue_time),
             work_time: Family::new_with_constructor(queue_time),
-            unfinished: family(r, "workqueue_unfinished_work_seconds", "Work under way, added up"),
-            longest: family(r, "workqueue_longest_running_processor_seconds", "The longest work under way"),
+            unfinished: family(
+                r,
+                "workqueue_unfinished_work_seconds",
+                "Seconds of work in progress, summed over the workers",
+            ),
+            longest: family(
+                r,
+                "workqueue_longest_running_processor_seconds",
+                "Seconds that the longest running reconcile has taken so far",
+            ),
             requests: family(r, "rest_client_requests", "Requests to the API server"),
             leader: family(r, "leader_election_master_status", "Whether this replica is the leader"),
-            cache_objects: family(r, "steersman_cache_objects", "Objects in the caches of a kind"),
-            cache_bytes: family(r, "steersman_cache_bytes", "Memory of the objects in the caches of a kind"),
+            cache_objects: family(r, "steersman_cache_objects", "Objects in a kind's caches"),
+            cache_bytes: family(
+                r,
+                "steersman_cache_bytes",
+                "Estimated memory of the objects in a kind's caches",
+            ),
             cache_synced: family(
                 r,
                 "steersman_cache_synced",
-                "Whether the caches are filled and their watches are alive",
+                "Whether a kind's caches are synced and their watches alive",
             ),
             cache_silence: family(
                 r,
                 "steersman_cache_silence_seconds",
-                "Time since the most silent watch brought anything",
+                "Seconds since the last event of a kind's quietest watch",
             ),
-            slots: family(r, "steersman_shard_slots", "Slots that this replica holds"),
-            reviews: family(r, "controller_runtime_webhook_requests", "Reviews by webhook and answer"),
+            slots: family(r, "steersman_shard_slots", "Shard slots held by this replica"),
+            reviews: family(
+                r,
+                "controller_runtime_webhook_requests",
+                "Admission requests by webhook and HTTP status code",
+            ),
             review_time: Family::new_with_constructor(review_time),
             reviews_in_flight: family(
                 r,
                 "controller_runtime_webhook_requests_in_flight",
-                "Reviews under way",
+                "Admission requests in progress",
             ),
-            review_panics: family(r, "controller_runtime_webhook_panics", "Webhooks that panicked"),
-            certificates: family(
-                r,
-                "certwatcher_read_certificate",
-                "How often the webhooks' certificate was read",
-            ),
+            review_panics: family(r, "controller_runtime_webhook_panics", "Panics in webhooks"),
+            certificates: family(r, "certwatcher_read_certificate", "Reads of the webhooks' certificate"),
             certificate_errors: family(
                 r,
                 "certwatcher_read_certificate_errors",
-                "How often the webhooks' certificate could not be read",
+                "Failed reads of the webhooks' certificate",
             ),
             sources: Arc::default(),
         };
         r.register(
             "controller_runtime_webhook_latency_seconds",
-            "Length of reviews",
+            "Duration of admission requests",
             metrics.review_time.clone(),
         );
-        r.register("controller_runtime_reconcile_time_seconds", "Length of reconciles", metrics.time.clone());
-        r.register("workqueue_queue_duration_seconds", "Time that objects wait", metrics.queue_time.clone());
+        r.register(
+            "controller_runtime_reconcile_time_seconds",
+            "Duration of reconciles",
+            metrics.time.clone(),
+        );
+        r.register(
+            "workqueue_queue_duration_seconds",
+            "Time that an object waits in the queue",
+            metrics.queue_time.clone(),
+        );
         r.register(
             "workqueue_work_duration_seconds",
-            "Time that objects are worked on",
+            "Time that a worker takes for an object",
             metrics.work_time.clone(),
         );
         metrics.registry = Arc::new(registry);

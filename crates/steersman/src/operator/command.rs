@@ -109,7 +109,7 @@ struct Run {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set, value_name = "true|false")]
     metrics_require_rbac: bool,
     /// Directory with tls.crt and tls.key for secure metrics [default: a self-signed certificate]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     metrics_cert_path: Option<PathBuf>,
     /// Address that the probe endpoint (/healthz and /readyz) binds to; 0 disables it
     #[arg(long, default_value = ":8081", value_name = "ADDRESS")]
@@ -118,7 +118,7 @@ struct Run {
     #[arg(long, default_value_t = 9443, value_name = "PORT")]
     webhook_port: u16,
     /// Directory with tls.crt and tls.key for webhooks [default: signed by the operator's own CA]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     webhook_cert_path: Option<PathBuf>,
     /// URL at which the API server reaches webhooks, such as https://localhost:9443 [default: the Service]
     #[arg(long, value_name = "URL")]
