@@ -17,7 +17,7 @@ const MOST: usize = 1000;
 pub(crate) struct Metrics {
     results: Mutex<BTreeMap<(String, &'static str), f64>>,
     times: Mutex<BTreeMap<String, Histogram>>,
-    made: Mutex<BTreeMap<String, Made>>,
+    made: Mutex<BTreeMap<String, PlayMetric>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ struct Histogram {
 
 /// A metric created by a play.
 #[derive(Clone, Debug)]
-struct Made {
+struct PlayMetric {
     description: String,
     value: MadeValue,
 }
@@ -112,7 +112,7 @@ impl Metrics {
         let change = &asked["change"];
         let number = |key: &str| change[key].as_f64().filter(|number| number.is_finite());
         let flag = |key: &str| if change[key].as_bool() == Some(true) { 1.0 } else { 0.0 };
-        let entry = made.entry(name.clone()).or_insert_with(|| Made {
+        let entry = made.entry(name.clone()).or_insert_with(|| PlayMetric {
             description: text("description"),
             value: match kind.as_str() {
                 "counter" => MadeValue::Counter(0.0),

@@ -8,7 +8,7 @@ use steersman_patch::{
     StrategicError,
     apply::{TypeId, Types},
 };
-pub use steersman_structural::Judged;
+pub use steersman_structural::UpdateErrors;
 
 use crate::{
     BoxFuture,
@@ -165,8 +165,8 @@ pub trait Strategy: Send + Sync {
 
     /// Like [`Strategy::validate_update`], with tolerated errors: those that `old` has as well, reported as warnings
     /// (ratcheting).
-    fn judge_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Judged {
-        Judged { errors: self.validate_update(hook, object, old), tolerated: Vec::new() }
+    fn judge_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> UpdateErrors {
+        UpdateErrors { errors: self.validate_update(hook, object, old), tolerated: Vec::new() }
     }
 
     /// Returns the deprecation warning sent with every response. Default: none.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use steersman::Readiness;
 use steersman_chart::System;
 use steersman_kudo::plan::{Outcome, TaskRef};
-use steersman_kudo::task::{Failure, Place, Rendered, Run};
+use steersman_kudo::task::{Failure, Rendered, Run, TaskPosition};
 use steersman_kudo::{
     HealthCheck, Instance, Renderer, Task, annotation, dependencies, dependencies_hash, health, label,
     operator_version_name, parameters, pipe, reason, set_dependencies_hash, settled,
@@ -81,7 +81,7 @@ impl Executor<'_> {
     /// Runs a task once.
     pub(crate) async fn execute(&mut self, place: &TaskRef) -> Outcome {
         let run = self.run.clone();
-        let at = Place { run: &run, phase: &place.phase, step: &place.step, task: &place.task };
+        let at = TaskPosition { run: &run, phase: &place.phase, step: &place.step, task: &place.task };
         let attempt = match run.version.task(&place.task) {
             Some(task) => self.attempt(&at, task).await,
             None => {
@@ -104,7 +104,7 @@ impl Executor<'_> {
         }
     }
 
-    async fn attempt(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+    async fn attempt(&mut self, at: &TaskPosition<'_>, task: &Task) -> Attempt {
         match task.kind.as_str() {
             "Apply" => self.apply(at, task).await,
             "Delete" => self.delete(at, &task.spec.resources).await,
@@ -123,11 +123,11 @@ impl Executor<'_> {
         }
     }
 
-    fn render(at: &Place<'_>, resources: &[String]) -> std::result::Result<Vec<Rendered>, Failure> {
+    fn render(at: &TaskPosition<'_>, resources: &[String]) -> std::result::Result<Vec<Rendered>, Failure> {
         at.render(&mut Renderer::new(System::default()), resources)
     }
 
-    async fn apply(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+    async fn apply(&mut self, at: &TaskPosition<'_>, task: &Task) -> Attempt {
         let mut targets = self.targets(at, &task.spec.resources).await?;
         let entries: Vec<_> = targets.iter().map(|target| self.entry(at, target)).collect();
         self.hash_dependencies(&mut targets).await?;
@@ -164,7 +164,7 @@ impl Executor<'_> {
     /// Returns the objects that a task applies, in order.
     pub(crate) async fn targets(
         &mut self,
-        at: &Place<'_>,
+        at: &TaskPosition<'_>,
         resources: &[String],
     ) -> std::result::Result<Vec<Target>, ReconcileError> {
         let rendered = Self::render(at, resources)?;
@@ -184,7 +184,7 @@ impl Executor<'_> {
     /// Completes an object with labels, annotations, namespace and owner reference.
     async fn target(
         &self,
-        at: &Place<'_>,
+        at: &TaskPosition<'_>,
         file: &str,
         mut object: Value,
     ) -> std::result::Result<Target, ReconcileError> {
@@ -245,7 +245,7 @@ impl Executor<'_> {
         }))
     }
 
-    async fn delete(&mut self, at: &Place<'_>, resources: &[String]) -> Attempt {
+    async fn delete(&mut self, at: &TaskPosition<'_>, resources: &[String]) -> Attempt {
         let mut waiting = None;
         for one in Self::render(at, resources)? {
             one.name()?;
@@ -265,7 +265,7 @@ impl Executor<'_> {
         Ok(waiting.map_or(Outcome::Done, Outcome::Waiting))
     }
 
-    async fn pipe(&self, at: &Place<'_>, task: &Task) -> Attempt {
+    async fn pipe(&self, at: &TaskPosition<'_>, task: &Task) -> Attempt {
         let rendered = Self::render(at, std::slice::from_ref(&task.spec.pod))?;
         let [Rendered { file, object, .. }] = rendered.as_slice() else {
             let message = format!("templates/{}: expected one Pod", task.spec.pod);
@@ -305,7 +305,7 @@ impl Executor<'_> {
     }
 
     /// Whether all artifacts of the task exist, stored by this run.
-    async fn has_artifacts(&self, at: &Place<'_>, task: &Task) -> Result<bool> {
+    async fn has_artifacts(&self, at: &TaskPosition<'_>, task: &Task) -> Result<bool> {
         for spec in &task.spec.pipe {
             let content = json!({
                 "apiVersion": "v1", "kind": spec.kind,
@@ -324,7 +324,7 @@ impl Executor<'_> {
     }
 
     /// Creates or updates the child instance of another operator, and waits for its plan.
-    async fn child(&self, at: &Place<'_>, task: &Task) -> Attempt {
+    async fn child(&self, at: &TaskPosition<'_>, task: &Task) -> Attempt {
         let spec = &task.spec;
         let run = at.run;
         let name = match spec.instance_name.as_str() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use steersman::Readiness;
 use steersman_chart::{Chart, System, Values};
 use steersman_kudo::plan::Outcome;
-use steersman_kudo::task::{Failure, Place, chart};
+use steersman_kudo::task::{Failure, TaskPosition, chart};
 use steersman_kudo::{Renderer, Task, label, reason};
 use steersman_release::{
     Error as ReleaseError, Object, Options, Recover, Redactor, Release, Releases, Status, ValuesPolicy,
@@ -20,7 +20,7 @@ use crate::inventory::is_of_another;
 impl Executor<'_> {
     /// Installs or upgrades the release, and waits for its objects. A release that matches the rendered chart is left
     /// unchanged.
-    pub(crate) async fn release(&mut self, at: &Place<'_>, task: &Task) -> Attempt {
+    pub(crate) async fn release(&mut self, at: &TaskPosition<'_>, task: &Task) -> Attempt {
         let spec = &task.spec;
         let name = match spec.release_name.as_str() {
             "" => format!("{}-{}", at.run.instance, spec.chart),
@@ -44,7 +44,7 @@ impl Executor<'_> {
         self.release_health(&release).await
     }
 
-    fn values(&self, at: &Place<'_>, task: &Task) -> Result<Values, Failure> {
+    fn values(&self, at: &TaskPosition<'_>, task: &Task) -> Result<Values, Failure> {
         let file = &task.spec.values_file;
         let mut values = Values::new();
         if !file.is_empty() {
@@ -57,7 +57,7 @@ impl Executor<'_> {
     }
 
     /// Returns the client of releases, with records and objects owned by the instance.
-    fn releases(&self, at: &Place<'_>) -> Releases {
+    fn releases(&self, at: &TaskPosition<'_>) -> Releases {
         let owner = json!(self.owner);
         let namespace = at.run.namespace.to_owned();
         let labels = [

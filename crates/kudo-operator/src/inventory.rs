@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use steersman_chart::System;
-use steersman_kudo::task::{Failure, Place, Run, pipes};
+use steersman_kudo::task::{Failure, Run, TaskPosition, pipes};
 use steersman_kudo::{
     AppliedResource, Instance, InstanceStatus, OperatorVersion, Renderer, annotation, label, parameters,
     reason,
@@ -54,7 +54,7 @@ pub(crate) fn note(status: &mut InstanceStatus, ledger: Vec<Entry>) {
 
 impl Executor<'_> {
     /// Returns the inventory entry of an applied object. Cluster-scoped objects have no owner, and are not recorded.
-    pub(crate) fn entry(&self, at: &Place<'_>, target: &Target) -> Option<AppliedResource> {
+    pub(crate) fn entry(&self, at: &TaskPosition<'_>, target: &Target) -> Option<AppliedResource> {
         let resource = &target.kind.resource;
         target.kind.namespaced.then(|| AppliedResource {
             api_version: resource.api_version.clone(),
@@ -222,7 +222,7 @@ fn rendered(
         let steps = plan.phases.iter().flat_map(|phase| phase.steps.iter().map(move |step| (phase, step)));
         for (phase, step) in steps {
             for task in step.tasks.iter().filter_map(|name| version.spec.task(name)) {
-                let at = Place { run: &run, phase: &phase.name, step: &step.name, task: &task.name };
+                let at = TaskPosition { run: &run, phase: &phase.name, step: &step.name, task: &task.name };
                 for one in at.render(&mut Renderer::new(System::default()), &task.spec.resources)? {
                     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                     let api_version = text(&one.object["apiVersion"]);

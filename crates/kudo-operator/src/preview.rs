@@ -208,7 +208,7 @@ impl Kudo {
         };
         let stored = plan::scheduled(name, plan, &scheduled.uid);
         let mut outcomes = BTreeMap::new();
-        let mut steps: Vec<Tried> = Vec::new();
+        let mut steps: Vec<StepWrites> = Vec::new();
         while preview.failure.is_none() {
             let Evaluation { due, .. } = plan::evaluate(plan, &stored, &outcomes);
             if due.is_empty() {
@@ -217,7 +217,8 @@ impl Kudo {
             for task in due {
                 let outcome = executor.execute(&task).await;
                 let (written, of_charts) = (overlay.take(), std::mem::take(&mut executor.previewed));
-                let is_same = |tried: &&mut Tried| (&tried.phase, &tried.step) == (&task.phase, &task.step);
+                let is_same =
+                    |tried: &&mut StepWrites| (&tried.phase, &tried.step) == (&task.phase, &task.step);
                 match steps.iter_mut().find(is_same) {
                     Some(tried) => {
                         tried.written.extend(written);
@@ -225,7 +226,7 @@ impl Kudo {
                     }
                     None => {
                         let (phase, step) = (task.phase.clone(), task.step.clone());
-                        steps.push(Tried { phase, step, written, of_charts });
+                        steps.push(StepWrites { phase, step, written, of_charts });
                     }
                 }
                 if let Outcome::Fatal { message, .. } | Outcome::Transient(message) = &outcome {
@@ -248,7 +249,7 @@ impl Kudo {
         preview.failure = preview.failure.map(|text| redactor.redact(&text).into_owned());
         preview.steps = steps
             .into_iter()
-            .map(|Tried { phase, step, written, of_charts }| StepPreview {
+            .map(|StepWrites { phase, step, written, of_charts }| StepPreview {
                 phase,
                 step,
                 objects: objects(&written, &redactor).chain(of_charts.iter().filter_map(of_chart)).collect(),
@@ -260,7 +261,7 @@ impl Kudo {
 }
 
 /// The writes of a step to the overlay, and the changes of its charts.
-struct Tried {
+struct StepWrites {
     phase: String,
     step: String,
     written: Vec<Written>,

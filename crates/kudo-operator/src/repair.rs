@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kube::api::DynamicObject;
 use serde_json::Value;
 use steersman::{Context, Key, Kind, Watch};
-use steersman_kudo::task::{Failure, POD_TEMPLATES, Place, Run, pipes};
+use steersman_kudo::task::{Failure, POD_TEMPLATES, Run, TaskPosition, pipes};
 use steersman_kudo::{AppliedResource, Instance, OperatorVersion, annotation, label, parameters, reason};
 use steersman_release::Kinds;
 
@@ -186,7 +186,7 @@ async fn targets(
         pipes: BTreeMap::new(),
     };
     run.pipes = pipes(&run, plan)?;
-    let at = Place { run: &run, phase, step, task: &task.name };
+    let at = TaskPosition { run: &run, phase, step, task: &task.name };
     let mut executor = Executor {
         client: context.client(),
         kinds,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{PipeSpec, annotation};
 use crate::reason;
-use crate::task::{Failure, Place};
+use crate::task::{Failure, TaskPosition};
 
 /// The name of the container that keeps the pod alive while files are read.
 pub const WAITER: &str = "waiter";
@@ -15,14 +15,14 @@ pub const MAX_FILE: usize = 1 << 20;
 
 /// Returns the name of the Secret or ConfigMap for a key.
 #[must_use]
-pub fn artifact_name(place: &Place<'_>, key: &str) -> String {
+pub fn artifact_name(place: &TaskPosition<'_>, key: &str) -> String {
     let parts = [place.run.instance, place.run.plan_name, place.phase, place.step, place.task, key];
     parts.map(plain).join(".")
 }
 
 /// Returns the name of the pod.
 #[must_use]
-pub fn pod_name(place: &Place<'_>) -> String {
+pub fn pod_name(place: &TaskPosition<'_>) -> String {
     artifact_name(place, "pipepod")
 }
 
@@ -41,7 +41,7 @@ pub fn path(spec: &PipeSpec) -> &str {
 ///
 /// # Errors
 /// Fails if the pod does not meet the requirements of a Pipe task.
-pub fn pod(place: &Place<'_>, mut object: Value, files: &[PipeSpec]) -> Result<Value, Failure> {
+pub fn pod(place: &TaskPosition<'_>, mut object: Value, files: &[PipeSpec]) -> Result<Value, Failure> {
     let wrong = |why: &str| Failure::new(reason::RESOURCE_VALIDATION, why);
     let spec = &object["spec"];
     let list = |name: &str| spec[name].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -109,7 +109,7 @@ fn base_name(path: &str) -> &str {
 ///
 /// # Errors
 /// Fails if the file is too large, or an env file has a line that is not a variable.
-pub fn artifact(place: &Place<'_>, spec: &PipeSpec, content: &[u8]) -> Result<Value, Failure> {
+pub fn artifact(place: &TaskPosition<'_>, spec: &PipeSpec, content: &[u8]) -> Result<Value, Failure> {
     let failed = |why: String| Failure::new(reason::PIPE_TASK, why);
     if content.len() > MAX_FILE {
         return Err(failed(format!(

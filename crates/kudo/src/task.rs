@@ -52,7 +52,7 @@ pub struct Run<'a> {
 
 /// The position of a task in a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct TaskPosition<'a> {
     /// The run.
     pub run: &'a Run<'a>,
     /// The phase.
@@ -106,7 +106,7 @@ pub fn pipes(run: &Run<'_>, plan: &Plan) -> Result<BTreeMap<String, String>, Fai
         for step in &phase.steps {
             for name in &step.tasks {
                 let Some(task) = run.version.task(name).filter(|task| task.kind == "Pipe") else { continue };
-                let place = Place { run, phase: &phase.name, step: &step.name, task: name };
+                let place = TaskPosition { run, phase: &phase.name, step: &step.name, task: name };
                 for PipeSpec { key, .. } in &task.spec.pipe {
                     let object = pipe::artifact_name(&place, key);
                     if pipes.insert(key.clone(), object).is_some() {
@@ -120,7 +120,7 @@ pub fn pipes(run: &Run<'_>, plan: &Plan) -> Result<BTreeMap<String, String>, Fai
     Ok(pipes)
 }
 
-impl Place<'_> {
+impl TaskPosition<'_> {
     /// Returns the variables of templates.
     #[must_use]
     pub fn variables(&self) -> Value {

@@ -78,7 +78,7 @@ pub struct Fetcher {
 }
 
 /// The location of a packed chart.
-struct Place {
+struct ChartLocation {
     url: String,
     /// The URL to which the credentials in `access` belong.
     origin: String,
@@ -132,7 +132,12 @@ impl Fetcher {
         self.fetch_from(place, "", false).await
     }
 
-    async fn fetch_from(&self, place: Place, version: &str, provenance: bool) -> Result<Fetched, Error> {
+    async fn fetch_from(
+        &self,
+        place: ChartLocation,
+        version: &str,
+        provenance: bool,
+    ) -> Result<Fetched, Error> {
         if place.url.starts_with(oci::SCHEME) {
             return self.pull(&place, version, provenance).await;
         }
@@ -197,12 +202,12 @@ impl Fetcher {
         self.open(&reference, access).await?.versions(&reference).await
     }
 
-    async fn locate(&self, request: &Request, access: &Access) -> Result<Place, Error> {
+    async fn locate(&self, request: &Request, access: &Access) -> Result<ChartLocation, Error> {
         let (reference, version) = (request.reference.trim(), request.version.trim());
         if let Some(repository) = &request.repository {
             return self.locate_in(repository, reference, version, access).await;
         }
-        let here = || Place {
+        let here = || ChartLocation {
             url: reference.to_owned(),
             origin: reference.to_owned(),
             access: access.clone(),
@@ -227,7 +232,7 @@ impl Fetcher {
         chart: &str,
         version: &str,
         access: &Access,
-    ) -> Result<Place, Error> {
+    ) -> Result<ChartLocation, Error> {
         if repository.starts_with(oci::SCHEME) {
             return Err(Error::InvalidReference(format!(
                 "--repo takes the URL of an index; the chart in a registry is {}/{chart} without --repo",
@@ -253,7 +258,7 @@ impl Fetcher {
         version: &str,
         access: &Access,
         repositories: &Repositories,
-    ) -> Result<Place, Error> {
+    ) -> Result<ChartLocation, Error> {
         let (name, chart) =
             reference.split_once('/').ok_or_else(|| Error::NotAReference(reference.to_owned()))?;
         let repository = repositories.by_name(name)?;
@@ -269,12 +274,12 @@ impl Fetcher {
     }
 
     /// Finds the added repository that a chart URL belongs to, so that its credentials are used.
-    fn locate_owner(&self, url: &str, access: &Access, repositories: &Repositories) -> Option<Place> {
+    fn locate_owner(&self, url: &str, access: &Access, repositories: &Repositories) -> Option<ChartLocation> {
         repositories.entries.iter().filter(|repository| repository.is_special()).find_map(|repository| {
             let index = Index::load(&self.paths.cached_index(&repository.name)).ok()?;
             let entry =
                 index.entries().find(|entry| entry.urls.iter().any(|known| urls::equal(known, url)))?;
-            Some(Place {
+            Some(ChartLocation {
                 url: url.to_owned(),
                 origin: repository.url.clone(),
                 access: repository.access(access),
@@ -283,13 +288,19 @@ impl Fetcher {
         })
     }
 
-    fn place(&self, repository: &str, chart: &str, entry: &Entry, access: Access) -> Result<Place, Error> {
+    fn place(
+        &self,
+        repository: &str,
+        chart: &str,
+        entry: &Entry,
+        access: Access,
+    ) -> Result<ChartLocation, Error> {
         let url = entry.urls.first().ok_or_else(|| Error::NoDownload(chart.to_owned()))?;
         let url = urls::resolve(repository, url)?;
-        Ok(Place { url, origin: repository.to_owned(), access, digest: entry.sha256() })
+        Ok(ChartLocation { url, origin: repository.to_owned(), access, digest: entry.sha256() })
     }
 
-    async fn download(&self, place: &Place) -> Result<(Vec<u8>, bool), Error> {
+    async fn download(&self, place: &ChartLocation) -> Result<(Vec<u8>, bool), Error> {
         if let Some(data) = place.digest.as_deref().and_then(|digest| self.cache.get(digest)) {
             return Ok((data, true));
         }
@@ -303,11 +314,11 @@ impl Fetcher {
         Ok((data, false))
     }
 
-    async fn get_from(&self, place: &Place, url: &str) -> Result<Vec<u8>, Error> {
+    async fn get_from(&self, place: &ChartLocation, url: &str) -> Result<Vec<u8>, Error> {
         http::get(url, &place.origin, &place.access, &self.limits, self.limits.chart).await
     }
 
-    async fn pull(&self, place: &Place, version: &str, provenance: bool) -> Result<Fetched, Error> {
+    async fn pull(&self, place: &ChartLocation, version: &str, provenance: bool) -> Result<Fetched, Error> {
         let reference = OciReference::parse(&place.url)?;
         // Credentials for a repository's index must not be sent to a registry that it refers to.
         let foreign = place.origin != place.url && !place.access.pass_credentials;

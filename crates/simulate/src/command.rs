@@ -54,7 +54,7 @@ pub struct Command {
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
-    helper: Option<Helper>,
+    helper: Option<ProcessHelper>,
 }
 
 impl fmt::Debug for Command {
@@ -65,7 +65,7 @@ impl fmt::Debug for Command {
 }
 
 /// Returns the pid of a helper process, given the program's pid.
-pub(crate) type Helper = Arc<dyn Fn(u32) -> Option<u32> + Send + Sync>;
+pub(crate) type ProcessHelper = Arc<dyn Fn(u32) -> Option<u32> + Send + Sync>;
 
 impl Command {
     /// Creates a command without arguments. The program is a path, or a name to look up in `PATH`.

@@ -46,7 +46,7 @@ mod user;
 pub use command::Command;
 pub use fault::{Fault, ParsePlanError, Plan};
 pub use oracle::{Finding, Objects, Oracle};
-pub use report::{Failure, Report, Tried};
+pub use report::{Failure, FaultCounts, Report};
 pub use run::Interrupt;
 pub use scenario::{Scenario, Step};
 pub use simulation::{Progress, RANDOM, REPLAY, Simulation};

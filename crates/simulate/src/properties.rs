@@ -24,7 +24,7 @@ pub(crate) struct PropertyChange {
 
 /// The states before, during and after a change.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub(crate) struct PropertyTrial {
     pub(crate) change: PropertyChange,
     /// The key of the object that was changed.
     pub(crate) key: String,

@@ -74,7 +74,7 @@ impl Coverage {
 
 /// How often a fault kind was planned and injected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Tried {
+pub struct FaultCounts {
     /// Number of plans that contain it.
     pub planned: usize,
     /// Number of times it was injected, which requires that the run gets that far.
@@ -121,7 +121,7 @@ pub struct Report {
     /// Failures with distinct findings, at most ten.
     pub failures: Vec<Failure>,
     /// How often each fault kind was tried.
-    pub faults: BTreeMap<&'static str, Tried>,
+    pub faults: BTreeMap<&'static str, FaultCounts>,
     /// How long it took.
     pub elapsed: Duration,
 }

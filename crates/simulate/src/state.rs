@@ -232,7 +232,7 @@ impl Masks {
 
     /// Normalizes objects: removes what differs between runs.
     pub(crate) fn normalize(&self, objects: &Objects) -> State {
-        let mut words = Words::default();
+        let mut words = Replacements::default();
         for (key, object) in objects {
             let normal = self.key(key, object);
             if let Some(uid) = object["metadata"]["uid"].as_str() {
@@ -327,12 +327,12 @@ fn of_each_item(path: &str) -> String {
 
 /// Strings that are replaced wherever they occur, such as uids.
 #[derive(Default)]
-struct Words {
+struct Replacements {
     uids: BTreeMap<String, String>,
     names: BTreeMap<String, String>,
 }
 
-impl Words {
+impl Replacements {
     /// Removes counters and generated values of the API server and its controllers from an object.
     fn clean(&self, object: &Value) -> Value {
         let mut object = self.value(object);

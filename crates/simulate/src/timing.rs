@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::command::Helper;
+use crate::command::ProcessHelper;
 
 /// Quiet time of the fault-free runs from which the quiet time is learned.
 const LEARNING: Duration = Duration::from_secs(5);
@@ -141,14 +141,14 @@ impl ThreadClock {
 #[derive(Default)]
 pub(crate) struct ProgramClock {
     pid: Option<u32>,
-    helper: Option<Helper>,
+    helper: Option<ProcessHelper>,
     /// The last reading of each thread.
     seen: BTreeMap<OsString, Duration>,
     busy: Duration,
 }
 
 impl ProgramClock {
-    pub(crate) fn of(pid: u32, helper: Option<Helper>) -> Self {
+    pub(crate) fn of(pid: u32, helper: Option<ProcessHelper>) -> Self {
         Self { pid: Some(pid), helper, ..Self::default() }
     }
 
@@ -251,7 +251,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_program_is_busy_while_its_helper_is() {
         // The helper is this process, which is not a child of the measured program.
-        let helper: Helper = Arc::new(|pid| (pid == 1).then(std::process::id));
+        let helper: ProcessHelper = Arc::new(|pid| (pid == 1).then(std::process::id));
         let busy = |pid, helper| {
             let mut clock = ProgramClock::of(pid, helper);
             let before = clock.busy();

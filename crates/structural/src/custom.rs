@@ -15,7 +15,7 @@ use crate::validate::{self, Subject};
 
 /// The result of validating an update.
 #[derive(Debug, Default)]
-pub struct Judged {
+pub struct UpdateErrors {
     /// The violations.
     pub errors: Vec<FieldError>,
     /// Rule violations that the old object already had (ratcheting); worth a warning.
@@ -98,19 +98,19 @@ impl CustomSchema {
     /// assert_eq!(problems.errors[0].to_string(), "size: Invalid value: 2: immutable");
     /// ```
     #[must_use]
-    pub fn check_update(&self, object: &Value, old: &Value) -> Judged {
+    pub fn check_update(&self, object: &Value, old: &Value) -> UpdateErrors {
         let mut errors = Vec::new();
         let pair = Pair { new: object, old, schema: &self.schema };
         validate::check(&self.schema, object, Some(pair), Subject::Object, "", &mut errors);
         meta::check_embedded(object, &self.schema, "", false, &mut errors);
         self.check_lists(object, old, &mut errors);
         let tolerated = self.check_rules(object, Some(old), &mut errors);
-        Judged { errors, tolerated }
+        UpdateErrors { errors, tolerated }
     }
 
     /// Validates an update of the status.
     #[must_use]
-    pub fn check_status(&self, object: &Value, old: &Value) -> Judged {
+    pub fn check_status(&self, object: &Value, old: &Value) -> UpdateErrors {
         let mut errors = Vec::new();
         let whole = Pair { new: object, old, schema: &self.schema };
         if let (Some(status), Some(schema)) = (object.get("status"), self.schema.properties.get("status")) {
@@ -119,7 +119,7 @@ impl CustomSchema {
         }
         self.check_lists(object, old, &mut errors);
         let tolerated = self.check_rules(object, Some(old), &mut errors);
-        Judged { errors, tolerated }
+        UpdateErrors { errors, tolerated }
     }
 
     fn check_lists(&self, object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
@@ -183,7 +183,7 @@ mod tests {
             "b": {"type": "string", "maxLength": 2},
         }}));
         let old = json!({"a": {"n": 0}, "b": "x"});
-        let said = |object: &Value, of: fn(&Judged) -> &Vec<FieldError>| {
+        let said = |object: &Value, of: fn(&UpdateErrors) -> &Vec<FieldError>| {
             let judged = schema.check_update(object, &old);
             of(&judged).iter().map(ToString::to_string).collect::<Vec<_>>()
         };

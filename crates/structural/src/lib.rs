@@ -47,6 +47,6 @@ mod schema;
 mod structural;
 mod validate;
 
-pub use custom::{CustomSchema, Judged};
+pub use custom::{CustomSchema, UpdateErrors};
 pub use fields::{FieldError, FieldErrorKind};
 pub use schema::Schema;

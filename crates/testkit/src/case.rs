@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::actions::{Action, ActionStep, Controls, Fault, OperatorChange};
 use crate::check::{self, Checker, Expectation, POLL};
-use crate::cluster::{Applied, Cluster, Place, is_not_found, said};
+use crate::cluster::{Applied, Cluster, ObjectKey, is_not_found, said};
 use crate::command::{self, CommandEnvironment};
 use crate::observe::{Event, Observer};
 use crate::outcome::{CaseOutcome, Failure, StepOutcome};
@@ -50,7 +50,7 @@ pub(crate) struct Case {
 
 /// An action to undo when the test case ends; the most recent is undone first.
 enum Cleanup {
-    Delete(Cluster, Place),
+    Delete(Cluster, ObjectKey),
     DeleteNamespace(Cluster),
 }
 
@@ -189,7 +189,7 @@ impl<'a> Running<'a> {
     async fn make_namespace(&mut self, cluster: Cluster) -> Result<(), String> {
         let namespace = &self.case.namespace;
         self.log(None, &format!("Creating namespace {namespace:?}"));
-        let place = Place::namespace(namespace);
+        let place = ObjectKey::namespace(namespace);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         let failed =
             |error: &kube::Error| format!("failed to create test namespace {namespace:?}: {}", said(error));
@@ -533,7 +533,7 @@ impl<'a> Running<'a> {
     async fn delete_namespace(&self, cluster: &Cluster) -> Result<(), String> {
         let namespace = &self.case.namespace;
         self.log(None, &format!("Deleting namespace {namespace:?}"));
-        let place = Place::namespace(namespace);
+        let place = ObjectKey::namespace(namespace);
         match cluster.delete(&place).await {
             Err(error) if !is_not_found(&error) => {
                 return Err(format!("failed to delete namespace {namespace:?}: {}", said(&error)));
@@ -553,7 +553,7 @@ fn seconds(seconds: i64) -> Duration {
 }
 
 /// Waits until objects are gone; the error describes the last read.
-async fn wait_until_gone(cluster: &Cluster, places: &[Place], deadline: Instant) -> Result<(), String> {
+async fn wait_until_gone(cluster: &Cluster, places: &[ObjectKey], deadline: Instant) -> Result<(), String> {
     let mut wake = Wake::default();
     for place in places {
         loop {

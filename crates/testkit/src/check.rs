@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, Place, is_not_found, label_selector, said, text};
+use crate::cluster::{Cluster, ObjectKey, is_not_found, label_selector, said, text};
 use crate::command::CommandEnvironment;
 use crate::outcome::{Difference, Failure};
 use crate::step::Step;
@@ -110,7 +110,7 @@ impl<'a> Checker<'a> {
         let _ = tokio::time::timeout_at(next, self.wake.changed()).await;
     }
 
-    async fn place(&mut self, object: &Value) -> Result<Place, Failure> {
+    async fn place(&mut self, object: &Value) -> Result<ObjectKey, Failure> {
         let place = self.cluster.place(object, &self.command_environment.namespace).await;
         let place = place.map_err(|why| {
             self.is_kind_missing = true;
@@ -212,7 +212,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-fn difference(place: &Place, actual: &Value, mismatch: Mismatch) -> Difference {
+fn difference(place: &ObjectKey, actual: &Value, mismatch: Mismatch) -> Difference {
     let conditions = actual.pointer("/status/conditions").and_then(Value::as_array);
     let condition = |condition: &Value| {
         let (kind, status) = (text(condition, "/type"), text(condition, "/status"));

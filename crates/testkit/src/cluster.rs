@@ -28,7 +28,7 @@ pub(crate) struct Resource {
 
 /// The resource, namespace and name that identify an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ObjectKey {
     pub(crate) resource: Resource,
     /// Empty for cluster-scoped objects.
     pub(crate) namespace: String,
@@ -36,7 +36,7 @@ pub(crate) struct Place {
     pub(crate) name: String,
 }
 
-impl Place {
+impl ObjectKey {
     fn request(&self) -> Request {
         let Resource { resource, namespaced } = &self.resource;
         let base = match resource.group.as_str() {
@@ -99,12 +99,12 @@ impl Place {
 
 impl Resource {
     /// Returns an object's place: in its own namespace, else in `otherwise` if the kind is namespaced.
-    pub(crate) fn place(self, own: &str, otherwise: &str, name: &str) -> Place {
+    pub(crate) fn place(self, own: &str, otherwise: &str, name: &str) -> ObjectKey {
         let namespace = match own {
             "" if self.namespaced => otherwise,
             own => own,
         };
-        Place { namespace: namespace.to_owned(), name: name.to_owned(), resource: self }
+        ObjectKey { namespace: namespace.to_owned(), name: name.to_owned(), resource: self }
     }
 }
 
@@ -162,12 +162,12 @@ impl Cluster {
     }
 
     /// Returns an object's place: in its own namespace, else in the given one if its kind is namespaced.
-    pub(crate) async fn place(&self, object: &Value, namespace: &str) -> Result<Place, String> {
+    pub(crate) async fn place(&self, object: &Value, namespace: &str) -> Result<ObjectKey, String> {
         let resource = self.resource(text(object, "/apiVersion"), text(object, "/kind")).await?;
         Ok(resource.place(text(object, "/metadata/namespace"), namespace, text(object, "/metadata/name")))
     }
 
-    pub(crate) async fn get(&self, place: &Place) -> kube::Result<Value> {
+    pub(crate) async fn get(&self, place: &ObjectKey) -> kube::Result<Value> {
         let request = place
             .request()
             .get(&place.segment(), &GetParams::default())
@@ -176,7 +176,12 @@ impl Cluster {
     }
 
     /// Lists objects in the place's namespace, or in all namespaces if it has none.
-    pub(crate) async fn list(&self, place: &Place, labels: &str, fields: &str) -> kube::Result<Vec<Value>> {
+    pub(crate) async fn list(
+        &self,
+        place: &ObjectKey,
+        labels: &str,
+        fields: &str,
+    ) -> kube::Result<Vec<Value>> {
         let mut params = ListParams::default();
         if !labels.is_empty() {
             params = params.labels(labels);
@@ -199,14 +204,14 @@ impl Cluster {
         Ok(items.into_iter().map(typed).collect())
     }
 
-    pub(crate) async fn create(&self, place: &Place, object: &Value) -> kube::Result<Value> {
+    pub(crate) async fn create(&self, place: &ObjectKey, object: &Value) -> kube::Result<Value> {
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
         let request =
             place.request().create(&PostParams::default(), body).map_err(kube::Error::BuildRequest)?;
         self.client.request(request).await
     }
 
-    pub(crate) async fn merge(&self, place: &Place, patch: &Value) -> kube::Result<Value> {
+    pub(crate) async fn merge(&self, place: &ObjectKey, patch: &Value) -> kube::Result<Value> {
         let request = place
             .request()
             .patch(&place.segment(), &PatchParams::default(), &Patch::Merge(patch))
@@ -214,16 +219,16 @@ impl Cluster {
         self.client.request(request).await
     }
 
-    pub(crate) async fn delete(&self, place: &Place) -> kube::Result<()> {
+    pub(crate) async fn delete(&self, place: &ObjectKey) -> kube::Result<()> {
         self.delete_with(place, &DeleteParams::default()).await
     }
 
     /// Deletes with a grace period of zero.
-    pub(crate) async fn kill(&self, place: &Place) -> kube::Result<()> {
+    pub(crate) async fn kill(&self, place: &ObjectKey) -> kube::Result<()> {
         self.delete_with(place, &DeleteParams::default().grace_period(0)).await
     }
 
-    async fn delete_with(&self, place: &Place, params: &DeleteParams) -> kube::Result<()> {
+    async fn delete_with(&self, place: &ObjectKey, params: &DeleteParams) -> kube::Result<()> {
         let request = place.request().delete(&place.segment(), params).map_err(kube::Error::BuildRequest)?;
         self.client.request::<Value>(request).await.map(|_| ())
     }
@@ -231,7 +236,7 @@ impl Cluster {
     /// Watches a place, beginning with synthetic events for the existing objects.
     pub(crate) async fn watch(
         &self,
-        place: &Place,
+        place: &ObjectKey,
     ) -> kube::Result<impl Stream<Item = kube::Result<WatchEvent<Value>>> + use<>> {
         let mut params = WatchParams::default();
         if !place.name.is_empty() {
@@ -251,7 +256,7 @@ pub(crate) enum Applied {
 
 impl Cluster {
     /// Creates an object, or merge-patches it into the existing one. Retries on conflicts.
-    pub(crate) async fn apply(&self, place: &Place, object: &Value) -> Result<Applied, String> {
+    pub(crate) async fn apply(&self, place: &ObjectKey, object: &Value) -> Result<Applied, String> {
         if place.name.is_empty() {
             return Err("failed to check object's existence: resource name may not be empty".into());
         }

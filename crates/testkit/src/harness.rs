@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::actions::Controls;
 use crate::case::{Case, Shared};
-use crate::cluster::{Cluster, Place, text};
+use crate::cluster::{Cluster, ObjectKey, text};
 use crate::command::{self, CommandEnvironment};
 use crate::error::{Error, LoadError};
 use crate::load::{self, Typed};
@@ -232,7 +232,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    async fn established(&self, place: &Place) -> Result<(), String> {
+    async fn established(&self, place: &ObjectKey) -> Result<(), String> {
         let mut wake = crate::wake::Wake::default();
         wake.watch(&self.cluster, place);
         let is_established = |definition: &Value| {

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::cluster::{Cluster, Place};
+use crate::cluster::{Cluster, ObjectKey};
 
 /// Delay before a failed watch is restarted.
 const RETRY: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ pub(crate) struct Wake {
 
 impl Wake {
     /// Starts watching a place, if it is not watched already.
-    pub(crate) fn watch(&mut self, cluster: &Cluster, place: &Place) {
+    pub(crate) fn watch(&mut self, cluster: &Cluster, place: &ObjectKey) {
         let key = (format!("{:?}", place.resource), format!("{}/{}", place.namespace, place.name));
         if !self.watched.insert(key) {
             return;

@@ -20,7 +20,7 @@ use steersman_api::{
     object,
     schema::{Decoded, Decoder, Schema},
     status::ApiResult,
-    strategy::{self, Hook, Judged, ScalePaths, Strategy},
+    strategy::{self, Hook, ScalePaths, Strategy, UpdateErrors},
     table::{self, Cell, Column, Path},
 };
 
@@ -400,8 +400,8 @@ impl Strategy for Custom {
         self.judge_update(hook, object, old).errors
     }
 
-    fn judge_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> Judged {
-        let Some(version) = self.version(hook.version) else { return Judged::default() };
+    fn judge_update(&self, hook: Hook<'_>, object: &Value, old: &Value) -> UpdateErrors {
+        let Some(version) = self.version(hook.version) else { return UpdateErrors::default() };
         let is_status = hook.subresource == Some("status");
         let mut judged = if is_status {
             version.schema.check_status(object, old)

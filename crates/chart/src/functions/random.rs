@@ -118,9 +118,9 @@ mod tests {
     use super::*;
 
     /// Supplies these bytes repeatedly.
-    struct Given(Vec<u8>, usize);
+    struct RepeatedBytes(Vec<u8>, usize);
 
-    impl Environment for Given {
+    impl Environment for RepeatedBytes {
         fn now(&mut self) -> SystemTime {
             SystemTime::UNIX_EPOCH
         }
@@ -144,8 +144,8 @@ mod tests {
         }
     }
 
-    fn given(numbers: &[u64]) -> Given {
-        Given(numbers.iter().flat_map(|n| n.to_le_bytes()).collect(), 0)
+    fn given(numbers: &[u64]) -> RepeatedBytes {
+        RepeatedBytes(numbers.iter().flat_map(|n| n.to_le_bytes()).collect(), 0)
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
     fn letters_are_picked_by_bytes_that_favour_none() {
         let budget = Budget::new(Limits::default());
         let picked = |bytes: &[u8], count: i64, alphabet: &[u8]| {
-            let text = string(&mut Given(bytes.to_vec(), 0), &budget, count, alphabet).unwrap();
+            let text = string(&mut RepeatedBytes(bytes.to_vec(), 0), &budget, count, alphabet).unwrap();
             String::from_utf8(text).unwrap()
         };
         assert_eq!(picked(&[0, 9, 10, 249], 4, NUMERIC), "0909");
@@ -192,14 +192,14 @@ mod tests {
     #[test]
     fn bytes_texts_and_identifiers() {
         let budget = Budget::new(Limits::default());
-        assert_eq!(bytes(&mut Given(vec![b'f', b'o', b'o'], 0), &budget, 3).unwrap(), "Zm9v");
+        assert_eq!(bytes(&mut RepeatedBytes(vec![b'f', b'o', b'o'], 0), &budget, 3).unwrap(), "Zm9v");
         assert_eq!(bytes(&mut given(&[1]), &budget, 0).unwrap(), "");
         assert!(bytes(&mut given(&[1]), &budget, -1).is_err());
         // Each character is swapped with one before it, or with itself.
         assert_eq!(shuffle(&mut given(&[0]), "ab\u{e9}d".as_bytes()), "b\u{e9}da".as_bytes());
         assert_eq!(shuffle(&mut given(&[3, 2, 1]), b"abcd"), b"abcd");
         assert_eq!(shuffle(&mut given(&[0]), b""), b"");
-        let uuid = uuid(&mut Given(vec![0xFF], 0));
+        let uuid = uuid(&mut RepeatedBytes(vec![0xFF], 0));
         assert_eq!(uuid, "ffffffff-ffff-4fff-bfff-ffffffffffff");
     }
 

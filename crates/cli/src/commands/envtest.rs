@@ -49,7 +49,7 @@ struct Use {
     print: Form,
 
     #[command(flatten)]
-    place: Place,
+    directory: DirectoryArgs,
 }
 
 /// List the available versions
@@ -57,7 +57,7 @@ struct Use {
 #[command(after_help = EXAMPLES)]
 struct List {
     #[command(flatten)]
-    place: Place,
+    directory: DirectoryArgs,
 }
 
 /// List the installed versions
@@ -65,11 +65,11 @@ struct List {
 #[command(after_help = EXAMPLES)]
 struct Installed {
     #[command(flatten)]
-    place: Place,
+    directory: DirectoryArgs,
 }
 
 #[derive(Args, Debug)]
-struct Place {
+struct DirectoryArgs {
     /// Directory to install the binaries in [default: steersman/envtest in the user's data directory]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
@@ -90,13 +90,13 @@ impl Envtest {
     pub(crate) fn run(self, output: &mut Output) -> Result {
         match self.command {
             Command::Use(command) => command.run(output),
-            Command::List(List { place }) => {
-                let state = if is_laid_out(&place.directory()?) { "installed" } else { "available" };
+            Command::List(List { directory }) => {
+                let state = if is_laid_out(&directory.directory()?) { "installed" } else { "available" };
                 output.line(line(state));
                 Ok(())
             }
-            Command::Installed(Installed { place }) => {
-                if is_laid_out(&place.directory()?) {
+            Command::Installed(Installed { directory }) => {
+                if is_laid_out(&directory.directory()?) {
                     output.line(line("installed"));
                 }
                 Ok(())
@@ -127,7 +127,7 @@ fn version() -> &'static str {
     steersman_cluster::KUBERNETES_VERSION.trim_start_matches('v')
 }
 
-impl Place {
+impl DirectoryArgs {
     fn directory(&self) -> Result<PathBuf> {
         let base = match &self.bin_dir {
             Some(directory) => directory.clone(),
@@ -157,7 +157,7 @@ impl Use {
         if let Some(asked) = &self.version {
             check_version(asked)?;
         }
-        let directory = self.place.directory()?;
+        let directory = self.directory.directory()?;
         let failed =
             |error: std::io::Error| Failure::new(format!("cannot lay out {}: {error}", directory.display()));
         std::fs::create_dir_all(&directory).map_err(failed)?;

@@ -145,7 +145,7 @@ impl Learn {
     /// Reads the requests of the operator's user from audit logs.
     fn read(&self, file: &ProjectFile) -> Result<Observed> {
         let project = Project::load(&self.directory)?;
-        let account = project.given()?.account;
+        let account = project.initial_objects()?.account;
         let names: BTreeSet<String> = match (&self.user, account) {
             (Some(user), _) => [user.clone()].into(),
             (None, Some((namespace, name))) => {
@@ -201,7 +201,8 @@ impl Learn {
         let ended = ended.await.map_err(|error| Failure::new(format!("the operator failed: {error}")));
         let granted = worked?;
         ended?.map_err(|error| Failure::new(error.to_string()))?;
-        let own_namespace = project.given()?.account.map(|(namespace, _)| namespace).unwrap_or_default();
+        let own_namespace =
+            project.initial_objects()?.account.map(|(namespace, _)| namespace).unwrap_or_default();
         Ok(Observed { requests: requests(&cluster, &user), granted, own_namespace })
     }
 

@@ -22,7 +22,7 @@ impl Deletion {
         let request = Request::new(url).delete(name, options).map_err(kube::Error::BuildRequest)?;
         let answer = client.request_text(request).await?;
         // For some kinds the response is the object's last state, for others a Status, although both are gone.
-        let outline: Outline = serde_json::from_str(&answer).unwrap_or_default();
+        let outline: ObjectOutline = serde_json::from_str(&answer).unwrap_or_default();
         let is_pending = !outline.metadata.finalizers.is_empty()
             || outline.metadata.deletion_grace_period_seconds.is_some_and(|grace| grace > 0);
         Ok(if is_pending { Self::Pending(answer) } else { Self::Gone })
@@ -31,7 +31,7 @@ impl Deletion {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Outline {
+struct ObjectOutline {
     metadata: OutlineMeta,
 }
 

@@ -11,7 +11,7 @@ use steersman_api::store::{Batch, Entry, Event, Store};
 
 /// A list of a resource, or a change to it.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum LogUpdate {
     /// All objects. Changes from there on follow.
     Listed(Vec<Arc<Entry>>),
     /// One object changed.
@@ -25,15 +25,15 @@ pub(super) fn list_and_follow(
     store: Store,
     resource: &str,
     known: Option<u64>,
-) -> impl Stream<Item = News> + Send + use<> {
+) -> impl Stream<Item = LogUpdate> + Send + use<> {
     let cursor = known.and_then(|revision| store.follow(resource, revision).ok());
     let resource = resource.to_owned();
     let batches = stream::unfold((store, resource, cursor), |(store, resource, mut cursor)| async {
         while let Some(place) = &mut cursor {
             match place.poll() {
                 Ok(Batch::Events(events)) => {
-                    let news: Vec<_> = events.into_iter().map(News::Changed).collect();
-                    return Some((stream::iter(news), (store, resource, cursor)));
+                    let updates: Vec<_> = events.into_iter().map(LogUpdate::Changed).collect();
+                    return Some((stream::iter(updates), (store, resource, cursor)));
                 }
                 Ok(Batch::Idle(_)) => place.changed().await,
                 Ok(Batch::Ended) => return None,
@@ -41,7 +41,7 @@ pub(super) fn list_and_follow(
             }
         }
         let (snapshot, cursor) = store.snapshot_and_follow(&resource, "");
-        Some((stream::iter(vec![News::Listed(snapshot.entries)]), (store, resource, Some(cursor))))
+        Some((stream::iter(vec![LogUpdate::Listed(snapshot.entries)]), (store, resource, Some(cursor))))
     });
     batches.flatten()
 }
@@ -70,13 +70,13 @@ mod tests {
         store.create("pods", &format!("default/{name}"), draft).unwrap().revision()
     }
 
-    fn names(news: Option<News>) -> Vec<String> {
-        match news {
-            Some(News::Listed(entries)) => {
+    fn names(update: Option<LogUpdate>) -> Vec<String> {
+        match update {
+            Some(LogUpdate::Listed(entries)) => {
                 let names = entries.iter().map(|entry| entry.name().to_owned());
                 iter::once("all:".to_owned()).chain(names).collect()
             }
-            Some(News::Changed(event)) => vec![event.entry.name().to_owned()],
+            Some(LogUpdate::Changed(event)) => vec![event.entry.name().to_owned()],
             None => vec!["end".to_owned()],
         }
     }
@@ -85,15 +85,15 @@ mod tests {
     async fn a_resource_is_listed_and_followed_to_its_end() {
         let store = Store::new(History::default(), None);
         create(&store, "a");
-        let mut news = pin!(list_and_follow(store.clone(), "pods", None));
-        assert_eq!(names(news.next().await), ["all:", "a"]);
+        let mut updates = pin!(list_and_follow(store.clone(), "pods", None));
+        assert_eq!(names(updates.next().await), ["all:", "a"]);
         create(&store, "b");
         create(&store, "c");
-        assert_eq!(names(news.next().await), ["b"]);
-        assert_eq!(names(news.next().await), ["c"]);
-        assert!(news.next().now_or_never().is_none(), "there is nothing yet");
+        assert_eq!(names(updates.next().await), ["b"]);
+        assert_eq!(names(updates.next().await), ["c"]);
+        assert!(updates.next().now_or_never().is_none(), "there is nothing yet");
         store.end_watches("pods");
-        assert_eq!(names(news.next().await), ["end"]);
+        assert_eq!(names(updates.next().await), ["end"]);
     }
 
     #[tokio::test]
@@ -101,15 +101,15 @@ mod tests {
         let store = Store::new(History { events: 2, bytes: usize::MAX }, None);
         let known = create(&store, "a");
         create(&store, "b");
-        let mut news = pin!(list_and_follow(store.clone(), "pods", Some(known)));
-        assert_eq!(names(news.next().await), ["b"]);
+        let mut updates = pin!(list_and_follow(store.clone(), "pods", Some(known)));
+        assert_eq!(names(updates.next().await), ["b"]);
         for name in ["c", "d", "e", "f"] {
             create(&store, name);
         }
-        assert_eq!(names(news.next().await), ["all:", "a", "b", "c", "d", "e", "f"]);
+        assert_eq!(names(updates.next().await), ["all:", "a", "b", "c", "d", "e", "f"]);
         create(&store, "g");
-        assert_eq!(names(news.next().await), ["g"]);
-        let mut news = pin!(list_and_follow(store.clone(), "pods", Some(known)));
-        assert_eq!(names(news.next().await).len(), 8, "the log begins later");
+        assert_eq!(names(updates.next().await), ["g"]);
+        let mut updates = pin!(list_and_follow(store.clone(), "pods", Some(known)));
+        assert_eq!(names(updates.next().await).len(), 8, "the log begins later");
     }
 }

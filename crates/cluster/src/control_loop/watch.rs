@@ -16,7 +16,7 @@ use steersman_watcher::{self as watcher, Config, Event, InitialList, WatchStream
 
 use super::{
     ControlLoop, Controller, Kind, ResourceInfo,
-    log::{News, decode, list_and_follow},
+    log::{LogUpdate, decode, list_and_follow},
 };
 
 /// A watch event, as a change to apply to the control loop.
@@ -40,14 +40,14 @@ impl ControlLoop {
         let Some(resource) = catalog.find(&K::group(&()), &K::version(&()), &K::plural(&())) else { return };
         let mut synced = known.is_some();
         self.unsynced += usize::from(!synced);
-        let news = list_and_follow(self.server.store().clone(), &resource.storage, known);
-        let changes = news.map(move |news| {
+        let updates = list_and_follow(self.server.store().clone(), &resource.storage, known);
+        let changes = updates.map(move |update| {
             let first = !std::mem::replace(&mut synced, true);
             let change: Change = Box::new(move |control| {
                 control.unsynced -= usize::from(first);
-                match news {
-                    News::Listed(entries) => control.relist::<K>(&entries),
-                    News::Changed(event) => control.handle_event::<K>(&event),
+                match update {
+                    LogUpdate::Listed(entries) => control.relist::<K>(&entries),
+                    LogUpdate::Changed(event) => control.handle_event::<K>(&event),
                 }
             });
             change
@@ -91,8 +91,8 @@ impl ControlLoop {
         let Some(stored) = catalog.find(group, version, plural) else {
             return self.push_metadata(resource, false, remote);
         };
-        let news = list_and_follow(self.server.store().clone(), &stored.storage, known);
-        let local = news.flat_map(|news| stream::iter(metadata_events(&news)).map(Ok));
+        let updates = list_and_follow(self.server.store().clone(), &stored.storage, known);
+        let local = updates.flat_map(|update| stream::iter(metadata_events(&update)).map(Ok));
         self.push_metadata(resource, known.is_some(), local.chain(remote));
     }
 
@@ -210,14 +210,14 @@ fn listing(api: Api<Metadata>) -> impl Stream<Item = MetadataResult> + Send {
 }
 
 /// Returns the events that a watch of metadata would yield.
-fn metadata_events(news: &News) -> Vec<Event<Metadata>> {
+fn metadata_events(update: &LogUpdate) -> Vec<Event<Metadata>> {
     let decode = |entry: &Entry| decode::<Metadata>(entry.outline());
-    match news {
-        News::Listed(entries) => {
+    match update {
+        LogUpdate::Listed(entries) => {
             let objects = entries.iter().filter_map(|entry| decode(entry)).map(Event::InitApply);
             iter::once(Event::Init).chain(objects).chain([Event::InitDone]).collect()
         }
-        News::Changed(event) => {
+        LogUpdate::Changed(event) => {
             let of_kind = if event.kind == EventKind::Deleted { Event::Delete } else { Event::Apply };
             decode(&event.entry).map(of_kind).into_iter().collect()
         }

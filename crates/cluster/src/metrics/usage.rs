@@ -59,14 +59,14 @@ const MEMORY: Measured =
 
 /// Usage as specified by an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Given {
+enum AnnotatedUsage {
     /// Billionths, for the whole pod.
     Amount(i128),
     /// Billionths of a percent of the requests.
     Percentage(i128),
 }
 
-impl Given {
+impl AnnotatedUsage {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let amount = |text: &str| Some(Quantity::parse(text)?.nanos()).filter(|nanos| *nanos >= 0);
@@ -137,13 +137,13 @@ fn amounts(
         object["metadata"]["annotations"][measured.annotation].as_str().map(str::to_owned)
     };
     if let Some(text) = text(pod).or_else(|| controller.and_then(text)) {
-        match (Given::parse(&text), total) {
-            (Some(Given::Amount(amount)), _) => return spread(whole(amount), &requests, measured.unit),
-            (Some(Given::Percentage(share)), Some(total)) => {
+        match (AnnotatedUsage::parse(&text), total) {
+            (Some(AnnotatedUsage::Amount(amount)), _) => return spread(whole(amount), &requests, measured.unit),
+            (Some(AnnotatedUsage::Percentage(share)), Some(total)) => {
                 let amount = total.saturating_mul(share / (NANO / 1000)) / 100_000;
                 return spread(whole(amount), &requests, measured.unit);
             }
-            (Some(Given::Percentage(_)), None) => ignored.push(format!(
+            (Some(AnnotatedUsage::Percentage(_)), None) => ignored.push(format!(
                 "{}: {} is relative to requests: the containers have none for {}",
                 measured.annotation,
                 shown(&text),

@@ -10,7 +10,7 @@ use kube::Client;
 use tokio::{sync::watch, time::Instant};
 
 use super::{Network, forward::Faulty};
-use crate::{command::Helper, timeline::Actor, timing::ProgramClock};
+use crate::{command::ProcessHelper, timeline::Actor, timing::ProgramClock};
 
 /// One process of the operator, from its start to its crash. Cheap to clone.
 #[derive(Clone)]
@@ -139,7 +139,7 @@ impl Process {
     }
 
     /// Starts to measure the CPU time of a program as this process's.
-    pub(crate) fn is_program(&self, pid: u32, helper: Option<Helper>) {
+    pub(crate) fn is_program(&self, pid: u32, helper: Option<ProcessHelper>) {
         *self.clock() = ProgramClock::of(pid, helper);
     }
 

@@ -21,7 +21,7 @@ use steersman::{BoxError, Operator, testing::TestEnv};
 use steersman_apiserver::Catalog;
 use steersman_cluster::{Builder, Checkpoint, Cluster, User};
 
-pub(crate) use self::past::Past;
+pub(crate) use self::past::FaultFreeRun;
 use self::{replica::Replica, settle::Pace};
 use crate::{
     Error,
@@ -30,7 +30,7 @@ use crate::{
     network::{Config, Network, Process, Recorder, Traffic},
     oracle::{Baseline, Objects},
     panics,
-    properties::{self, Trial},
+    properties::{self, PropertyTrial},
     scenario::{Scenario, Step},
     state::{Change, Tables},
     timeline::{self, Actor, Entry},
@@ -72,7 +72,7 @@ pub(crate) struct Settings {
     /// Fields that other clients may change, as kind (`None` for all kinds) and JSON pointer.
     pub(crate) allowed_edits: Vec<(Option<String>, String)>,
     /// The fault-free run of this seed, from which runs with a crash continue, if it is known.
-    pub(crate) crash_points: Option<Arc<Past>>,
+    pub(crate) crash_points: Option<Arc<FaultFreeRun>>,
     /// Number of requests after which a run is abandoned.
     pub(crate) requests: u64,
     /// Watches that a program opens when it starts, if known.
@@ -140,19 +140,19 @@ pub(crate) struct Outcome {
     pub(crate) timeline: Vec<Entry>,
     pub(crate) hash: String,
     /// For a fault-free run, what runs with a crash continue from.
-    pub(crate) past: Option<Arc<Past>>,
+    pub(crate) past: Option<Arc<FaultFreeRun>>,
     /// The last lines of a program's output.
     pub(crate) log: Vec<String>,
     /// Watches that were open when the operator had started.
     pub(crate) watches: BTreeSet<String>,
-    pub(crate) properties: Vec<Trial>,
+    pub(crate) properties: Vec<PropertyTrial>,
     /// The longest time without a change within a step.
     pub(crate) longest_pause: Duration,
 }
 
 /// Where in a step a run continues.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum ResumePoint {
     /// The step has not settled yet.
     Step,
     /// The step has settled.
@@ -187,7 +187,7 @@ pub(crate) fn execute(
         let past = settings.crash_points.as_ref().filter(|_| course == Course::Scenario);
         if let Some((past, point)) = past.and_then(|past| Some((past, past.crash_point(plan)?))) {
             let mut run = Run::after_crash(subject, settings, plan, past, point)?;
-            let from = if point.is_at_rest() { Place::Rest } else { Place::Step };
+            let from = if point.is_at_rest() { ResumePoint::Rest } else { ResumePoint::Step };
             let trouble = run.go_on(scenario, point.step, from).await.err();
             return Ok(run.finish(trouble));
         }
@@ -292,7 +292,7 @@ struct Run<'a> {
     exits: Arc<Mutex<Vec<String>>>,
     log: Log,
     watches: BTreeSet<String>,
-    properties: Vec<Trial>,
+    properties: Vec<PropertyTrial>,
     pace: Pace,
 }
 
@@ -372,15 +372,15 @@ impl<'a> Run<'a> {
     /// Performs all steps, with the faults that are not tied to a request.
     async fn play(&mut self, scenario: &Scenario) -> Result<(), String> {
         self.network.awaits(Some(0));
-        self.go_on(scenario, 0, Place::Step).await
+        self.go_on(scenario, 0, ResumePoint::Step).await
     }
 
     /// Continues after a completed step; step 0 is the start.
-    async fn go_on(&mut self, scenario: &Scenario, taken: u32, from: Place) -> Result<(), String> {
+    async fn go_on(&mut self, scenario: &Scenario, taken: u32, from: ResumePoint) -> Result<(), String> {
         let mut number = usize::try_from(taken).unwrap_or(usize::MAX);
         match from {
-            Place::Rest => self.rest(taken).await?,
-            Place::Step => self.end_step(scenario, taken).await?,
+            ResumePoint::Rest => self.rest(taken).await?,
+            ResumePoint::Step => self.end_step(scenario, taken).await?,
         }
         while let Some(step) = scenario.steps.get(number) {
             if self.is_known_from(number) {
@@ -493,7 +493,7 @@ impl<'a> Run<'a> {
                     };
                     let key = before.iter().find(|(_, object)| is_sample(object));
                     let key = key.map(|(key, _)| key.clone()).unwrap_or_default();
-                    self.properties.push(Trial { change, key, before, after, back });
+                    self.properties.push(PropertyTrial { change, key, before, after, back });
                 }
             }
         }
@@ -546,7 +546,7 @@ impl<'a> Run<'a> {
 
     fn finish(mut self, trouble: Option<String>) -> Outcome {
         let changes = self.tables().changes(&self.cluster, self.origin);
-        let past = self.network.crash_points().map(|points| Arc::new(Past::of(&self, points)));
+        let past = self.network.crash_points().map(|points| Arc::new(FaultFreeRun::of(&self, points)));
         let mut traffic = self.network.finish();
         let within = |ranges: &[(u64, u64)], revision: u64| {
             ranges.iter().any(|(from, to)| revision > *from && revision <= *to)

@@ -12,7 +12,7 @@ use crate::{
 
 /// The parts of the fault-free run that runs with a crash continue from.
 #[derive(Debug)]
-pub(crate) struct Past {
+pub(crate) struct FaultFreeRun {
     seed: u64,
     points: CrashPoints,
     origin: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Past {
     watches: BTreeSet<String>,
 }
 
-impl Past {
+impl FaultFreeRun {
     pub(super) fn of(run: &Run<'_>, points: CrashPoints) -> Self {
         Self {
             seed: run.plan.seed,
@@ -47,7 +47,7 @@ impl<'a> Run<'a> {
         subject: &Subject,
         settings: &'a Settings,
         plan: &'a Plan,
-        past: &Past,
+        past: &FaultFreeRun,
         point: &CrashPoint,
     ) -> Result<Self, Error> {
         let cluster = point.cluster.start(plan.seed).map_err(|error| setup(&error))?;

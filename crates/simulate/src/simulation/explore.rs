@@ -103,11 +103,11 @@ impl Simulation {
     }
 
     /// Executes and judges a plan's run. A program's run counts as failed if it fails twice.
-    fn try_plan(&self, baseline: &Baseline, plan: &Plan) -> Result<Judged, Error> {
+    fn try_plan(&self, baseline: &Baseline, plan: &Plan) -> Result<RunResult, Error> {
         let judge = || {
             let outcome = self.execute(plan, Course::Scenario, baseline.request_limit())?;
             let findings = baseline.judge(&outcome, plan, &self.scenario, &self.rules);
-            Ok::<_, Error>(Judged { outcome, findings, was_alone: false })
+            Ok::<_, Error>(RunResult { outcome, findings, was_alone: false })
         };
         let tried = judge()?;
         if !self.settings.timing.is_real || tried.findings.is_empty() {
@@ -115,11 +115,11 @@ impl Simulation {
         }
         let again = judge()?;
         let was_alone = again.findings.is_empty();
-        Ok(Judged { was_alone, ..again })
+        Ok(RunResult { was_alone, ..again })
     }
 
     /// Shrinks a plan: removes faults without which the run still fails.
-    fn shrink(&self, baseline: &Baseline, mut plan: Plan, mut tried: Judged) -> Result<Failure, Error> {
+    fn shrink(&self, baseline: &Baseline, mut plan: Plan, mut tried: RunResult) -> Result<Failure, Error> {
         let mut index = 0;
         while plan.faults.len() > 1 && index < plan.faults.len() {
             let mut smaller = plan.clone();
@@ -137,7 +137,7 @@ impl Simulation {
 }
 
 /// A run and its findings.
-struct Judged {
+struct RunResult {
     outcome: Outcome,
     findings: Vec<Finding>,
     /// Whether the plan's first run failed and the second one did not.

@@ -18,7 +18,7 @@ const PAIRS_PER_WRITE: usize = 2;
 ///
 /// A crash after it always has the same result, since the next process knows only the state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment {
+pub(super) struct WriteInState {
     write: String,
     state: [u8; 32],
 }
@@ -34,7 +34,7 @@ pub(super) struct Recovery {
     fault: Fault,
     /// The number of the write.
     at: u32,
-    moment: Moment,
+    moment: WriteInState,
 }
 
 /// The planned pairs of crashes.
@@ -46,7 +46,7 @@ pub(super) struct Pairs {
     pub(super) left_out: usize,
 }
 
-impl Moment {
+impl WriteInState {
     /// Returns the moment of a write, numbered from 1, if it changed something.
     fn of(outcome: &Outcome, baseline: &Baseline, number: u32) -> Option<Self> {
         let write = outcome.traffic.writes.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
@@ -76,7 +76,7 @@ impl Recovery {
             return None;
         };
         let at = crash.checked_add(1)?;
-        Some(Self { fault: fault.clone(), at, moment: Moment::of(outcome, baseline, at)? })
+        Some(Self { fault: fault.clone(), at, moment: WriteInState::of(outcome, baseline, at)? })
     }
 }
 
@@ -86,8 +86,8 @@ impl Simulation {
     /// Moments already covered by a crash in the fault-free run or in another recovery are skipped.
     pub(super) fn plan_pairs(&self, free: &Outcome, baseline: &Baseline, recoveries: Vec<Recovery>) -> Pairs {
         let writes = u32::try_from(free.traffic.writes.len()).unwrap_or(u32::MAX);
-        let moments = (1..=writes).filter_map(|at| Some((at, Moment::of(free, baseline, at)?)));
-        let mut seen: BTreeSet<(&str, Moment)> = moments
+        let moments = (1..=writes).filter_map(|at| Some((at, WriteInState::of(free, baseline, at)?)));
+        let mut seen: BTreeSet<(&str, WriteInState)> = moments
             .flat_map(|(at, moment)| crashes(at).map(|crash| (crash.kind(), moment.clone())))
             .collect();
         let (mut plans, mut equivalent) = (Vec::new(), 0);

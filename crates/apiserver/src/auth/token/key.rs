@@ -22,10 +22,10 @@ const PUBLIC_KEY_HEAD: [u8; 26] = [
 /// Derived from its seed on first use; signing is deterministic, so that runs are repeatable.
 pub(crate) struct Key {
     seed: [u8; 32],
-    made: OnceLock<Made>,
+    derived: OnceLock<DerivedKey>,
 }
 
-struct Made {
+struct DerivedKey {
     signing: SigningKey,
     /// The key ID (`kid`) in token headers.
     id: String,
@@ -42,27 +42,27 @@ impl fmt::Debug for Key {
 
 impl Key {
     pub(crate) fn new(seed: [u8; 32]) -> Self {
-        Self { seed, made: OnceLock::new() }
+        Self { seed, derived: OnceLock::new() }
     }
 
-    fn made(&self) -> &Made {
-        self.made.get_or_init(|| {
+    fn derived(&self) -> &DerivedKey {
+        self.derived.get_or_init(|| {
             let signing = signing_key(self.seed);
             let point = signing.verifying_key().to_sec1_point(false);
             let bytes = point.as_bytes();
             let coordinate = |range| BASE64.encode(bytes.get(range).unwrap_or_default());
             let id =
                 BASE64.encode(Sha256::new().chain_update(PUBLIC_KEY_HEAD).chain_update(bytes).finalize());
-            Made { id, x: coordinate(1..33), y: coordinate(33..65), signing }
+            DerivedKey { id, x: coordinate(1..33), y: coordinate(33..65), signing }
         })
     }
 
     /// Signs claims and returns the token.
     pub(super) fn sign(&self, claims: &Claims) -> Result<String, serde_json::Error> {
-        let made = self.made();
-        let header = json!({"alg": "ES256", "kid": made.id}).to_string();
+        let derived = self.derived();
+        let header = json!({"alg": "ES256", "kid": derived.id}).to_string();
         let mut token = format!("{}.{}", BASE64.encode(header), BASE64.encode(serde_json::to_vec(claims)?));
-        let signature: Signature = made.signing.sign(token.as_bytes());
+        let signature: Signature = derived.signing.sign(token.as_bytes());
         token.push('.');
         token.push_str(&BASE64.encode(signature.to_bytes()));
         Ok(token)
@@ -75,20 +75,20 @@ impl Key {
         let read = |text: &str| -> Option<Value> { serde_json::from_slice(&BASE64.decode(text).ok()?).ok() };
         let payload = read(payload).filter(|p| p["iss"] == ISSUER).ok_or(Invalid::Unknown)?;
         let header = read(header).ok_or(Invalid::Unknown)?;
-        if header["kid"].as_str().is_some_and(|id| id != self.made().id) {
+        if header["kid"].as_str().is_some_and(|id| id != self.derived().id) {
             return Err(Invalid::Because("invalid signature, no keys found".into()));
         }
         let broken = || Invalid::Because("go-jose/go-jose: error in cryptographic primitive".into());
         let bytes = BASE64.decode(signature).map_err(|_| broken())?;
         let signature = Signature::from_slice(&bytes).map_err(|_| broken())?;
-        let key = self.made().signing.verifying_key();
+        let key = self.derived().signing.verifying_key();
         key.verify(signed.as_bytes(), &signature).map_err(|_| broken())?;
         serde_json::from_value(payload).map_err(|error| Invalid::Because(error.to_string()))
     }
 
     /// Returns the public key as a JSON Web Key Set.
     pub(crate) fn public(&self) -> Value {
-        let Made { id, x, y, .. } = self.made();
+        let DerivedKey { id, x, y, .. } = self.derived();
         json!({"keys": [{"use": "sig", "kty": "EC", "kid": id, "crv": "P-256", "alg": "ES256", "x": x, "y": y}]})
     }
 }

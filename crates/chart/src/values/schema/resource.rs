@@ -17,7 +17,7 @@ pub(super) struct PlaceId(pub(super) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct DocumentId(usize);
 
-struct Place {
+struct SchemaLocation {
     document: DocumentId,
     parent: Option<(PlaceId, Arc<str>)>,
     children: BTreeMap<Arc<str>, PlaceId>,
@@ -56,17 +56,17 @@ impl Resource {
 pub(super) struct Documents {
     documents: Vec<Document>,
     by_url: HashMap<String, DocumentId>,
-    places: Vec<Place>,
+    places: Vec<SchemaLocation>,
 }
 
 impl Documents {
     #[expect(clippy::indexing_slicing, reason = "ids are made here alone")]
-    fn place(&self, id: PlaceId) -> &Place {
+    fn place(&self, id: PlaceId) -> &SchemaLocation {
         &self.places[id.0]
     }
 
     #[expect(clippy::indexing_slicing, reason = "ids are made here alone")]
-    fn place_mut(&mut self, id: PlaceId) -> &mut Place {
+    fn place_mut(&mut self, id: PlaceId) -> &mut SchemaLocation {
         &mut self.places[id.0]
     }
 
@@ -182,7 +182,14 @@ impl Documents {
         node: Node,
     ) -> PlaceId {
         let children = BTreeMap::new();
-        self.places.push(Place { document, parent, children, node, is_collected: false, is_resource: false });
+        self.places.push(SchemaLocation {
+            document,
+            parent,
+            children,
+            node,
+            is_collected: false,
+            is_resource: false,
+        });
         PlaceId(self.places.len() - 1)
     }
 

@@ -45,7 +45,7 @@ use clap::Args;
 use steersman_cluster::{Cluster, KUBERNETES_VERSION};
 
 use self::interface::terminal::Terminal;
-use self::operators::{Board, Operators, Place};
+use self::operators::{Board, OperatorEnvironment, Operators};
 use self::portal::PortalLog;
 use self::project::Project;
 use self::screen::Screen;
@@ -207,7 +207,7 @@ impl Dev {
         keep_log(&log, &board);
         let ended = end_asked_for(terminal.as_mut(), &cluster);
         tokio::pin!(ended);
-        let place = Place {
+        let place = OperatorEnvironment {
             root: self.project.clone(),
             cluster: cluster.clone(),
             board: board.clone(),
@@ -250,7 +250,7 @@ impl Dev {
         &self,
         project: &mut Project,
         operators: &mut Operators,
-        place: &Place,
+        place: &OperatorEnvironment,
         view: &View,
         mut seen: watch::Snapshot,
     ) -> Result {
@@ -289,7 +289,7 @@ impl Dev {
         &self,
         project: &mut Project,
         operators: &mut Operators,
-        place: &Place,
+        place: &OperatorEnvironment,
         changed: &[PathBuf],
     ) -> Result {
         for path in changed.iter().take(NAMED) {
@@ -350,7 +350,7 @@ impl Dev {
 /// Applies the samples and returns their number.
 ///
 /// Retries while a program that was just started does not serve its webhooks yet.
-async fn apply_samples(project: &Project, place: &Place) -> Result<usize> {
+async fn apply_samples(project: &Project, place: &OperatorEnvironment) -> Result<usize> {
     let begun = Instant::now();
     loop {
         match project.apply_samples(&place.cluster.client()).await {

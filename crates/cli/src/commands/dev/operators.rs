@@ -48,7 +48,7 @@ impl Board {
 }
 
 /// The environment in which operators run.
-pub(super) struct Place {
+pub(super) struct OperatorEnvironment {
     pub(super) root: PathBuf,
     pub(super) cluster: Cluster,
     pub(super) board: Board,
@@ -86,7 +86,7 @@ enum Running {
     Crate { executable: Executable, program: Option<Box<Program>>, watched: Watched, ports: Ports },
 }
 
-impl Place {
+impl OperatorEnvironment {
     fn command_environment(&self) -> CommandEnvironment<'_> {
         CommandEnvironment {
             root: &self.root,
@@ -132,7 +132,7 @@ impl InProcess {
 
 impl Operators {
     /// Installs the prerequisites of a project's operators, and starts them.
-    pub(super) async fn start(project: &Project, place: &Place) -> Result<Self> {
+    pub(super) async fn start(project: &Project, place: &OperatorEnvironment) -> Result<Self> {
         let mut operators = Self::default();
         for part in &project.parts {
             operators.running.push(Running::start(project, part, place).await?);
@@ -173,7 +173,12 @@ impl Operators {
     }
 
     /// Reloads the operators after files changed. An operator that fails to reload keeps running unchanged.
-    pub(super) async fn reload(&mut self, project: &Project, place: &Place, changed: &[PathBuf]) {
+    pub(super) async fn reload(
+        &mut self,
+        project: &Project,
+        place: &OperatorEnvironment,
+        changed: &[PathBuf],
+    ) {
         for (running, part) in self.running.iter_mut().zip(&project.parts) {
             if let Err(failure) = running.reload(project, part, place, changed).await {
                 place.board.with(|screen| screen.failure(&failure));
@@ -210,7 +215,7 @@ impl Operators {
 }
 
 impl Running {
-    async fn start(project: &Project, part: &Part, place: &Place) -> Result<Self> {
+    async fn start(project: &Project, part: &Part, place: &OperatorEnvironment) -> Result<Self> {
         let client = place.cluster.client();
         match part {
             Part::Crate => start_crate(project, place).await,
@@ -252,7 +257,13 @@ impl Running {
     }
 
     #[expect(clippy::needless_pass_by_ref_mut, reason = "the parts are changed through the match")]
-    async fn reload(&mut self, project: &Project, part: &Part, place: &Place, changed: &[PathBuf]) -> Result {
+    async fn reload(
+        &mut self,
+        project: &Project,
+        part: &Part,
+        place: &OperatorEnvironment,
+        changed: &[PathBuf],
+    ) -> Result {
         // Samples are applied separately.
         let is_about_operator = |path: &PathBuf| !path.starts_with(place.root.join("config/samples"));
         if !changed.iter().any(is_about_operator) {
@@ -305,7 +316,7 @@ impl Running {
 async fn prepare(
     project: &Project,
     part: &Part,
-    place: &Place,
+    place: &OperatorEnvironment,
     account: Option<&Account>,
     metrics: SocketAddr,
 ) -> Result<(Operator, Client)> {
@@ -328,7 +339,7 @@ fn metrics_address() -> Result<SocketAddr> {
 /// Builds the package and reports the result.
 ///
 /// Cargo's output is shown live for the first build, which takes long, and afterwards only for warnings and errors.
-async fn build(place: &Place, is_first: bool) -> Result<Executable> {
+async fn build(place: &OperatorEnvironment, is_first: bool) -> Result<Executable> {
     let begun = Instant::now();
     place.board.with(|screen| screen.doing("cargo build"));
     let mut words = Vec::new();
@@ -349,7 +360,7 @@ async fn build(place: &Place, is_first: bool) -> Result<Executable> {
     Ok(built)
 }
 
-async fn start_crate(project: &Project, place: &Place) -> Result<Running> {
+async fn start_crate(project: &Project, place: &OperatorEnvironment) -> Result<Running> {
     let executable = build(place, true).await?;
     let ports = Ports { webhook: cargo::free_port()?, metrics: metrics_address()?, probes: None };
     let installed = place.command_environment().install(project, &executable.path, ports.webhook).await?;
@@ -361,7 +372,12 @@ async fn start_crate(project: &Project, place: &Place) -> Result<Running> {
     Ok(Running::Crate { executable, program, watched: watched(&installed), ports })
 }
 
-fn start_program(place: &Place, program: &Path, installed: &Installed, ports: Ports) -> Result<Program> {
+fn start_program(
+    place: &OperatorEnvironment,
+    program: &Path,
+    installed: &Installed,
+    ports: Ports,
+) -> Result<Program> {
     let board = place.board.clone();
     let log = place.log.clone();
     let said = move |line: String| {

@@ -8,7 +8,7 @@ use steersman::Operator;
 use steersman_kudo::{OperatorVersion, Package as Content};
 use steersman_kudo_operator::{Admission, Kudo, KudoOperator, SERVICE, SimulatedFiles};
 
-use super::operators::{InProcess, Place};
+use super::operators::{InProcess, OperatorEnvironment};
 use super::project::NAMESPACE;
 use crate::commands::kudo;
 use crate::failure::{Failure, Result};
@@ -22,7 +22,7 @@ impl Package {
     }
 
     /// Installs KUDO's definitions and the package, and starts the operator.
-    pub(super) async fn start(&self, place: &Place, metrics: SocketAddr) -> Result<InProcess> {
+    pub(super) async fn start(&self, place: &OperatorEnvironment, metrics: SocketAddr) -> Result<InProcess> {
         let packages = kudo::read(&self.0)?;
         let client = place.cluster.client();
         let admission = Admission::new(client.clone());
@@ -41,7 +41,7 @@ impl Package {
     /// Updates the cluster from the package's files, and restarts the operator if it has ended.
     pub(super) async fn reload(
         &self,
-        place: &Place,
+        place: &OperatorEnvironment,
         running: &mut Option<InProcess>,
         metrics: SocketAddr,
     ) -> Result {
@@ -59,7 +59,7 @@ fn operator(metrics: SocketAddr) -> Operator {
 }
 
 /// Replaces the installed package, and runs the plan that updates its instance.
-async fn replace(place: &Place, packages: &[Content]) -> Result {
+async fn replace(place: &OperatorEnvironment, packages: &[Content]) -> Result {
     let Some(package) = packages.first() else { return Ok(()) };
     let kudo = Kudo::new(place.cluster.client(), NAMESPACE);
     let params = PatchParams::apply("steer-dev").force();

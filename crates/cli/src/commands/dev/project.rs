@@ -45,7 +45,7 @@ pub(crate) enum Part {
 }
 
 /// The initial objects of a simulation.
-pub(in crate::commands) struct Given {
+pub(in crate::commands) struct InitialObjects {
     /// Definitions, namespaces and roles.
     pub(in crate::commands) objects: Vec<Value>,
     /// Namespace and name of the operator's service account, if the project has one.
@@ -145,7 +145,7 @@ impl Project {
     }
 
     /// Returns a simulation's initial objects (definitions, namespaces, roles) and the operator's account.
-    pub(in crate::commands) fn given(&self) -> Result<Given> {
+    pub(in crate::commands) fn initial_objects(&self) -> Result<InitialObjects> {
         let mut given: Vec<Value> = documents(&self.root.join("config/crd/bases"))?
             .into_iter()
             .map(|(_, document)| document)
@@ -159,7 +159,7 @@ impl Project {
         let roles: Vec<Value> = roles.into_iter().map(|(_, role)| role).collect();
         let account = account_in(&roles);
         given.extend(roles);
-        Ok(Given { objects: given, account })
+        Ok(InitialObjects { objects: given, account })
     }
 
     /// Returns the objects in config/samples.

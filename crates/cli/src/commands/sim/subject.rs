@@ -11,7 +11,7 @@ use steersman_simulate::{Command, Scenario, Simulation};
 
 use super::Sim;
 use crate::commands::dev::cargo;
-use crate::commands::dev::project::{self, Given, NAMESPACE, Part, Project};
+use crate::commands::dev::project::{self, InitialObjects, NAMESPACE, Part, Project};
 use crate::failure::{Failure, Result, note};
 
 /// Arguments to run several programs of the crate `steersman` concurrently, without fixed ports.
@@ -63,8 +63,12 @@ impl Sim {
     }
 
     /// Returns a scenario with the initial objects, and the operator's service account.
-    fn given(&self, project: &Project, printed: Vec<Value>) -> Result<(Scenario, Option<(String, String)>)> {
-        let Given { objects, account } = project.given()?;
+    fn prepare_scenario(
+        &self,
+        project: &Project,
+        printed: Vec<Value>,
+    ) -> Result<(Scenario, Option<(String, String)>)> {
+        let InitialObjects { objects, account } = project.initial_objects()?;
         let (mut given, mut account) = (objects, account);
         for path in &self.crd {
             given.extend(project::documents_at(path)?);
@@ -83,7 +87,7 @@ impl Sim {
     }
 
     fn of_charts(&self, project: &Project, charts: &[WatchConfig]) -> Result<Simulation> {
-        let (scenario, account) = self.given(project, Vec::new())?;
+        let (scenario, account) = self.prepare_scenario(project, Vec::new())?;
         let samples = self.samples(project)?;
         let scenario = samples.iter().cloned().fold(scenario, Scenario::apply);
         let scenario = samples.iter().rev().fold(scenario, Scenario::delete);
@@ -153,7 +157,7 @@ impl Sim {
         command: Command,
         printed: Vec<Value>,
     ) -> Result<Simulation> {
-        let (scenario, account) = self.given(project, printed)?;
+        let (scenario, account) = self.prepare_scenario(project, printed)?;
         let samples = self.samples(project)?;
         let scenario = samples.iter().cloned().fold(scenario, Scenario::apply);
         let scenario = samples.iter().fold(scenario, Scenario::change);

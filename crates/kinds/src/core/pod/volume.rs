@@ -70,10 +70,10 @@ pub(super) fn validate<'a>(
     sound
 }
 
-type Judge = fn(FieldPath<'_>, &Value, &mut Errors);
+type Validate = fn(FieldPath<'_>, &Value, &mut Errors);
 
 /// A volume source: field, name in errors about several sources, name in other errors, and validation.
-type Source = (&'static str, &'static str, &'static str, Judge);
+type Source = (&'static str, &'static str, &'static str, Validate);
 
 /// Volume sources in the order in which kube-apiserver validates them.
 const SOURCES: &[Source] = &[

@@ -43,14 +43,14 @@ pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
 
 /// Path of a list item in the spec. Formatted only for warnings.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ItemPath<'a> {
     /// Path to the template; empty for a pod.
     pod: &'a str,
     list: &'a str,
     index: usize,
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ItemPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pod, list, index } = self;
         let dot = if pod.is_empty() { "" } else { "." };
@@ -176,7 +176,7 @@ fn annotations(join: &dyn Fn(&str) -> String, object: &Value, warnings: &mut Vec
 
 fn volumes(pod: &str, spec: &Value, warnings: &mut Vec<String>) {
     for (index, volume) in spec.list("volumes").iter().enumerate() {
-        let at = Place { pod, list: "volumes", index };
+        let at = ItemPath { pod, list: "volumes", index };
         // A valid volume has one source, so the order does not matter.
         for (kind, source) in present(volume) {
             if let Some((_, shown, why)) = VOLUMES.iter().find(|(field, ..)| *field == kind) {
@@ -321,10 +321,10 @@ fn fractions(at: &dyn Fn() -> String, amounts: &Value, warnings: &mut Vec<String
 }
 
 /// Iterates over containers with their paths.
-fn each<'a>(pod: &'a str, spec: &'a Value) -> impl Iterator<Item = (Place<'a>, &'a Value)> {
+fn each<'a>(pod: &'a str, spec: &'a Value) -> impl Iterator<Item = (ItemPath<'a>, &'a Value)> {
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |list| {
         let containers = spec.list(list).iter().enumerate();
-        containers.map(move |(index, container)| (Place { pod, list, index }, container))
+        containers.map(move |(index, container)| (ItemPath { pod, list, index }, container))
     })
 }
 
@@ -391,7 +391,7 @@ fn containers(pod: &str, join: &dyn Fn(&str) -> String, object: &Value, warnings
 /// Path of a port.
 #[derive(Clone, Copy)]
 struct PortPlace<'a> {
-    container: Place<'a>,
+    container: ItemPath<'a>,
     index: usize,
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::commands::dev::operators::{InProcess, Place};
+use crate::commands::dev::operators::{InProcess, OperatorEnvironment};
 use crate::failure::{Failure, Result};
 
 /// An uninhabited type: packages are not supported.
@@ -14,13 +14,17 @@ impl Package {
         Err(Failure::of_feature(&format!("{}: a KUDO package", path.display()), "kudo"))
     }
 
-    pub(in crate::commands::dev) async fn start(&self, _: &Place, _: SocketAddr) -> Result<InProcess> {
+    pub(in crate::commands::dev) async fn start(
+        &self,
+        _: &OperatorEnvironment,
+        _: SocketAddr,
+    ) -> Result<InProcess> {
         match *self {}
     }
 
     pub(in crate::commands::dev) async fn reload(
         &self,
-        _: &Place,
+        _: &OperatorEnvironment,
         _: &mut Option<InProcess>,
         _: SocketAddr,
     ) -> Result {
