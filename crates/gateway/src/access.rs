@@ -9,14 +9,14 @@ use crate::{
     answer::{self, Body},
     kinds::Kind,
     problem::{Problem, Result},
-    request::Ask,
+    request::RequestContext,
 };
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// Queries the cluster for whether the caller may perform a verb.
 pub(crate) async fn check(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     verb: &str,
     subresource: &str,
@@ -24,7 +24,7 @@ pub(crate) async fn check(
     name: Option<&str>,
 ) -> Result<Value> {
     ask_cluster(
-        ask,
+        ctx,
         &kind.group,
         &kind.plural,
         subresource,
@@ -36,7 +36,7 @@ pub(crate) async fn check(
 }
 
 async fn ask_cluster(
-    ask: &Ask,
+    ctx: &RequestContext,
     group: &str,
     resource: &str,
     subresource: &str,
@@ -51,7 +51,7 @@ async fn ask_cluster(
             "namespace": namespace.unwrap_or_default(), "name": name.unwrap_or_default(),
         }},
     });
-    let answer = ask.caller.cluster.post(REVIEWS, &review).await?;
+    let answer = ctx.caller.cluster.post(REVIEWS, &review).await?;
     let allowed = answer["status"]["allowed"] == true && answer["status"]["denied"] != true;
     let mut reason = answer["status"]["reason"].as_str().unwrap_or_default().to_owned();
     if allowed {
@@ -60,59 +60,59 @@ async fn ask_cluster(
         let group = if group.is_empty() { String::new() } else { format!(".{group}") };
         let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
         let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-        reason = format!("{} may not {verb} {resource}{part}{group}{place}", ask.caller.user.name);
+        reason = format!("{} may not {verb} {resource}{part}{group}{place}", ctx.caller.user.name);
     }
     Ok(json!({"allowed": allowed, "reason": reason}))
 }
 
 /// Rejects callers that may not access a non-resource path of the API server, such as `/metrics`.
-pub(crate) async fn require_path(ask: &Ask, verb: &str, path: &str) -> Result<()> {
+pub(crate) async fn require_path(ctx: &RequestContext, verb: &str, path: &str) -> Result<()> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"nonResourceAttributes": {"path": path, "verb": verb}},
     });
-    let answer = ask.caller.cluster.post(REVIEWS, &review).await?;
+    let answer = ctx.caller.cluster.post(REVIEWS, &review).await?;
     if answer["status"]["allowed"] == true {
         return Ok(());
     }
-    let detail = format!("{} may not {verb} {path}", ask.caller.user.name);
+    let detail = format!("{} may not {verb} {path}", ctx.caller.user.name);
     Err(Problem::new(StatusCode::FORBIDDEN, "Forbidden", detail))
 }
 
 pub(crate) async fn of_actions(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: Option<&str>,
     actions: &[Action],
 ) -> Result<Vec<Value>> {
     try_join_all(
-        actions.iter().map(|action| check(ask, kind, "patch", action.subresource(), namespace, name)),
+        actions.iter().map(|action| check(ctx, kind, "patch", action.subresource(), namespace, name)),
     )
     .await
 }
 
 /// `GET /v1/kinds/{kind}/access`.
-pub(crate) async fn of_kind(ask: &Ask, kind: &Kind) -> Result<Response<Body>> {
-    ask.query.allow(&["namespace", "name", "version"])?;
-    let (namespace, name) = (ask.query.get("namespace"), ask.query.get("name"));
+pub(crate) async fn of_kind(ctx: &RequestContext, kind: &Kind) -> Result<Response<Body>> {
+    ctx.query.allow(&["namespace", "name", "version"])?;
+    let (namespace, name) = (ctx.query.get("namespace"), ctx.query.get("name"));
     let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
     // RBAC's resourceNames cannot match an object that is yet to be created, so no name is sent.
-    let of = |verb: &'static str| check(ask, kind, verb, "", namespace, name.filter(|_| verb != "create"));
+    let of = |verb: &'static str| check(ctx, kind, verb, "", namespace, name.filter(|_| verb != "create"));
     let allowed = try_join_all(verbs.map(of)).await?;
     let mut document: Value =
         verbs.iter().copied().zip(allowed).map(|(verb, allowed)| (verb.to_owned(), allowed)).collect();
     // The history is visible to callers that may get the object.
     document["history"] = document["get"].clone();
-    document["logs"] = ask_cluster(ask, "", "pods", "log", "get", namespace, None).await?;
+    document["logs"] = ask_cluster(ctx, "", "pods", "log", "get", namespace, None).await?;
     // The live object may offer actions that its kind's schema does not describe; a caller that may not get it sees only the
     // kind's.
     let object = match name {
-        Some(name) => ask.caller.cluster.get(&kind.path(namespace, Some(name))).await.ok(),
+        Some(name) => ctx.caller.cluster.get(&kind.path(namespace, Some(name))).await.ok(),
         None => None,
     };
     let actions = actions::of(kind, object.as_ref());
-    let allowed = of_actions(ask, kind, namespace, name, &actions).await?;
+    let allowed = of_actions(ctx, kind, namespace, name, &actions).await?;
     let pairs = actions.iter().zip(allowed).map(|(action, allowed)| (action.name.clone(), allowed));
     document["actions"] = pairs.collect();
     Ok(answer::json(StatusCode::OK, &document))

@@ -12,7 +12,7 @@ use crate::{
     health, history,
     kinds::{Kind, list},
     problem::{Problem, Result},
-    request::Ask,
+    request::RequestContext,
     writes::{self, Change},
 };
 
@@ -78,14 +78,14 @@ pub(crate) fn of(kind: &Kind, object: Option<&Value>) -> Vec<Action> {
     }
     let count = || Some(json!({"type": "integer", "minimum": 0}));
     if let Some((path, effect)) = scale(kind, object) {
-        actions.push(action("scale", "Scale", format!("Sets {path}"), Some(path), count(), effect));
+        actions.push(action("scale", "Scale", format!("Set {path}"), Some(path), count(), effect));
     }
     if let Some((path, [pause, resume])) = pause(kind, object) {
         let merge = |patch| Effect::Merge(patch);
         actions.push(action(
             "pause",
             "Pause",
-            "Stops changes from being carried out".into(),
+            "Stop reconciling changes".into(),
             Some(path.clone()),
             None,
             merge(pause),
@@ -93,7 +93,7 @@ pub(crate) fn of(kind: &Kind, object: Option<&Value>) -> Vec<Action> {
         actions.push(action(
             "resume",
             "Resume",
-            "Has changes carried out again".into(),
+            "Reconcile changes again".into(),
             Some(path),
             None,
             merge(resume),
@@ -104,24 +104,17 @@ pub(crate) fn of(kind: &Kind, object: Option<&Value>) -> Vec<Action> {
         actions.push(action(
             "restart",
             "Restart",
-            "Replaces the pods, a few at a time".into(),
+            "Replace the pods in a rolling update".into(),
             None,
             None,
             effect,
         ));
     }
     let stamp = Effect::Stamp(&["metadata", "annotations"], REQUESTED);
-    actions.push(action(
-        "reconcile",
-        "Reconcile",
-        "Has the operator look at it now".into(),
-        None,
-        None,
-        stamp,
-    ));
+    actions.push(action("reconcile", "Reconcile", "Reconcile now".into(), None, None, stamp));
     if kind.custom {
         let revision = Some(json!({"type": "integer", "minimum": 1}));
-        let description = "Restores the spec of an earlier revision".into();
+        let description = "Restore the spec of an earlier revision".into();
         actions.push(action("rollback", "Roll back", description, None, revision, Effect::Rollback));
     }
     for declared in declared(kind) {
@@ -301,15 +294,15 @@ impl Action {
 
 /// Serves `GET …/actions`: the actions of one object, and whether the caller may perform them.
 pub(crate) async fn list_of(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Response<Body>> {
-    ask.query.allow(&["version"])?;
-    let object = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    ctx.query.allow(&["version"])?;
+    let object = ctx.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     let actions = of(kind, Some(&object));
-    let allowed = access::of_actions(ask, kind, namespace, Some(name), &actions).await?;
+    let allowed = access::of_actions(ctx, kind, namespace, Some(name), &actions).await?;
     let mut documents = documents(&actions);
     for (document, allowed) in documents.iter_mut().zip(allowed) {
         document["allowed"] = allowed["allowed"].clone();
@@ -320,21 +313,21 @@ pub(crate) async fn list_of(
 
 /// `POST …/actions/{action}`.
 pub(crate) async fn take(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
     action: &str,
 ) -> Result<Response<Body>> {
-    ask.query.allow(writes::PARAMETERS)?;
-    let request = if ask.body.is_empty() { json!({}) } else { ask.json()? };
+    ctx.query.allow(writes::PARAMETERS)?;
+    let request = if ctx.body.is_empty() { json!({}) } else { ctx.json()? };
     let unknown = request.as_object().map(|request| request.keys().find(|key| *key != "value"));
     match unknown {
         None => return Err(Problem::bad_request("the body must be an object such as {\"value\": 3}")),
         Some(Some(key)) => return Err(Problem::invalid(key, "is unknown; the body has only `value`")),
         Some(None) => {}
     }
-    let live = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    let live = ctx.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     let actions = of(kind, Some(&live));
     let action = actions.iter().find(|known| known.name == action).ok_or_else(|| {
         let names: Vec<_> = actions.iter().map(|action| action.name.as_str()).collect();
@@ -369,7 +362,7 @@ pub(crate) async fn take(
             body: json!({"spec": {"replicas": value}}),
             behind: field::patch(steps, value),
         },
-        Effect::Rollback => history::restore(ask, kind, &live, &value).await?,
+        Effect::Rollback => history::restore(ctx, kind, &live, &value).await?,
     };
-    writes::perform(ask, kind, namespace, Some(name), &action.name, change, Some(live)).await
+    writes::perform(ctx, kind, namespace, Some(name), &action.name, change, Some(live)).await
 }

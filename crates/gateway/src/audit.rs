@@ -16,7 +16,7 @@ use crate::{
     answer::{self, Body},
     kinds::Kind,
     problem::{Problem, Result},
-    request::Ask,
+    request::RequestContext,
 };
 
 /// The number of entries kept for the endpoint; the log file has all of them.
@@ -70,10 +70,10 @@ impl Audit {
 
 type Place<'a> = (Option<&'a str>, Option<&'a str>);
 
-fn entry(ask: &Ask, action: &str, status: StatusCode, reason: &str) -> Value {
+fn entry(ctx: &RequestContext, action: &str, status: StatusCode, reason: &str) -> Value {
     json!({
-        "at": Timestamp::now().to_string(), "user": ask.caller.user.name, "groups": ask.caller.user.groups,
-        "remote": ask.remote, "userAgent": ask.header(header::USER_AGENT).unwrap_or_default(), "requestId": ask.id,
+        "at": Timestamp::now().to_string(), "user": ctx.caller.user.name, "groups": ctx.caller.user.groups,
+        "remote": ctx.remote, "userAgent": ctx.header(header::USER_AGENT).unwrap_or_default(), "requestId": ctx.id,
         "action": action, "status": status.as_u16(), "reason": reason, "ref": null, "changes": [],
     })
 }
@@ -84,59 +84,59 @@ fn reference(kind: &Kind, (namespace, name): Place<'_>) -> Value {
 
 /// Records a change that was made.
 pub(crate) fn accepted(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     place: Place<'_>,
     action: &str,
     status: StatusCode,
     changes: Vec<Value>,
 ) {
-    let mut entry = entry(ask, action, status, "");
+    let mut entry = entry(ctx, action, status, "");
     entry["ref"] = reference(kind, place);
     entry["changes"] = changes.into();
-    ask.shared.audit.record(entry);
+    ctx.shared.audit.record(entry);
 }
 
 /// Records a change that was refused.
-pub(crate) fn refused(ask: &Ask, kind: &Kind, place: Place<'_>, action: &str, problem: &Problem) {
-    let mut entry = entry(ask, action, problem.status, &problem.reason);
+pub(crate) fn refused(ctx: &RequestContext, kind: &Kind, place: Place<'_>, action: &str, problem: &Problem) {
+    let mut entry = entry(ctx, action, problem.status, &problem.reason);
     entry["ref"] = reference(kind, place);
-    ask.shared.audit.record(entry);
+    ctx.shared.audit.record(entry);
 }
 
 /// Records a sign-in or sign-out.
-pub(crate) fn session(ask: &Ask, action: &str, status: StatusCode) {
-    ask.shared.audit.record(entry(ask, action, status, ""));
+pub(crate) fn session(ctx: &RequestContext, action: &str, status: StatusCode) {
+    ctx.shared.audit.record(entry(ctx, action, status, ""));
 }
 
 /// `GET /v1/audit`.
-pub(crate) async fn list(ask: &Ask) -> Result<Response<Body>> {
-    ask.query.allow(&["kind", "namespace", "name", "user", "limit", "before"])?;
-    let limit = ask.query.number("limit", 1, 1000)?.unwrap_or(DEFAULT_LIMIT);
-    let before = ask.query.number("before", 0, u64::MAX)?;
-    let entries = ask.shared.audit.find(|entry| {
+pub(crate) async fn list(ctx: &RequestContext) -> Result<Response<Body>> {
+    ctx.query.allow(&["kind", "namespace", "name", "user", "limit", "before"])?;
+    let limit = ctx.query.number("limit", 1, 1000)?.unwrap_or(DEFAULT_LIMIT);
+    let before = ctx.query.number("before", 0, u64::MAX)?;
+    let entries = ctx.shared.audit.find(|entry| {
         let is =
-            |parameter: &str, value: &Value| ask.query.get(parameter).is_none_or(|wanted| value == wanted);
+            |parameter: &str, value: &Value| ctx.query.get(parameter).is_none_or(|wanted| value == wanted);
         is("user", &entry["user"])
             && is("kind", &entry["ref"]["kind"])
             && is("namespace", &entry["ref"]["namespace"])
             && is("name", &entry["ref"]["name"])
             && before.is_none_or(|before| entry["id"].as_u64().is_some_and(|id| id < before))
     });
-    let items = visible(ask, entries, usize::try_from(limit).unwrap_or(usize::MAX)).await?;
+    let items = visible(ctx, entries, usize::try_from(limit).unwrap_or(usize::MAX)).await?;
     Ok(answer::json(StatusCode::OK, &json!({"items": items})))
 }
 
 /// Returns the newest changes that the caller may see.
-pub(crate) async fn recent(ask: &Ask, limit: usize) -> Result<Vec<Value>> {
+pub(crate) async fn recent(ctx: &RequestContext, limit: usize) -> Result<Vec<Value>> {
     let entries =
-        ask.shared.audit.find(|entry| !entry["ref"].is_null() && entry["status"].as_u64() < Some(300));
-    visible(ask, entries, limit).await
+        ctx.shared.audit.find(|entry| !entry["ref"].is_null() && entry["status"].as_u64() < Some(300));
+    visible(ctx, entries, limit).await
 }
 
 /// Filters the entries down to those about the caller, and about objects that the caller may get.
-async fn visible(ask: &Ask, entries: Vec<Value>, limit: usize) -> Result<Vec<Value>> {
-    let catalog = ask.shared.kinds.all().await?;
+async fn visible(ctx: &RequestContext, entries: Vec<Value>, limit: usize) -> Result<Vec<Value>> {
+    let catalog = ctx.shared.kinds.all().await?;
     let mut decided: HashMap<(String, String, String), bool> = HashMap::new();
     let mut items = Vec::new();
     for entry in entries {
@@ -146,7 +146,7 @@ async fn visible(ask: &Ask, entries: Vec<Value>, limit: usize) -> Result<Vec<Val
         let text = |name: &str| entry["ref"][name].as_str().unwrap_or_default().to_owned();
         let key = (text("kind"), text("namespace"), text("name"));
         let allowed = if entry["ref"].is_null() {
-            entry["user"] == ask.caller.user.name.as_str()
+            entry["user"] == ctx.caller.user.name.as_str()
         } else if let Some(known) = decided.get(&key) {
             *known
         } else {
@@ -154,7 +154,7 @@ async fn visible(ask: &Ask, entries: Vec<Value>, limit: usize) -> Result<Vec<Val
                 None => false,
                 Some(kind) => {
                     let namespace = Some(key.1.as_str()).filter(|namespace| !namespace.is_empty());
-                    access::check(ask, kind, "get", "", namespace, Some(&key.2)).await?["allowed"] == true
+                    access::check(ctx, kind, "get", "", namespace, Some(&key.2)).await?["allowed"] == true
                 }
             };
             decided.insert(key, allowed);

@@ -10,7 +10,7 @@ use crate::{
     kinds::{Kind, items, name_of, namespace_of},
     problem::{Problem, Result},
     redact,
-    request::Ask,
+    request::RequestContext,
     upstream::{Cluster, encode},
     writes::{self, Change},
 };
@@ -50,8 +50,8 @@ fn by(revision: &Value) -> &str {
 }
 
 /// Returns the path of an object's revisions. Those of cluster-scoped objects are in the history namespace.
-fn path(ask: &Ask, object: &Value) -> String {
-    let namespace = namespace_of(object).unwrap_or(&ask.shared.history_namespace);
+fn path(ctx: &RequestContext, object: &Value) -> String {
+    let namespace = namespace_of(object).unwrap_or(&ctx.shared.history_namespace);
     format!("/apis/apps/v1/namespaces/{}/controllerrevisions", encode(namespace))
 }
 
@@ -71,11 +71,11 @@ async fn revisions(own: &Cluster, path: &str, object: &Value) -> Result<Vec<Valu
 /// Records a change, and before it the previous state if the latest revision does not have it.
 ///
 /// Best effort: a history that cannot be written does not fail the change; it is logged.
-pub(crate) async fn record(ask: &Ask, kind: &Kind, before: &Value, after: &Value) {
+pub(crate) async fn record(ctx: &RequestContext, kind: &Kind, before: &Value, after: &Value) {
     if !kind.custom || content(before) == content(after) {
         return;
     }
-    if let Err(problem) = try_record(ask, kind, before, after).await {
+    if let Err(problem) = try_record(ctx, kind, before, after).await {
         tracing::warn!(
             kind = kind.name(),
             name = name_of(after),
@@ -85,16 +85,16 @@ pub(crate) async fn record(ask: &Ask, kind: &Kind, before: &Value, after: &Value
     }
 }
 
-async fn try_record(ask: &Ask, kind: &Kind, before: &Value, after: &Value) -> Result<()> {
-    let own = &ask.shared.own;
-    let path = path(ask, after);
+async fn try_record(ctx: &RequestContext, kind: &Kind, before: &Value, after: &Value) -> Result<()> {
+    let own = &ctx.shared.own;
+    let path = path(ctx, after);
     let known = revisions(own, &path, after).await?;
     let mut latest = known.first().map(number).unwrap_or_default();
     let kept = |object: &Value| known.first().is_some_and(|revision| revision["data"] == content(object));
     if !before.is_null() && !kept(before) {
         latest = create(own, &path, kind, before, latest, "").await?;
     }
-    create(own, &path, kind, after, latest, &ask.caller.user.name).await?;
+    create(own, &path, kind, after, latest, &ctx.caller.user.name).await?;
     for old in known.iter().skip(KEPT.saturating_sub(1)) {
         let path = format!("{path}/{}", encode(name_of(old)));
         let gone = own.write(Method::DELETE, &path, writes::JSON, b"{}".to_vec()).await;
@@ -138,9 +138,14 @@ async fn create(
 }
 
 /// Returns the object and its revisions, provided that the caller may get the object.
-async fn of(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<(Value, Vec<Value>)> {
-    let live = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
-    let revisions = revisions(&ask.shared.own, &path(ask, &live), &live).await?;
+async fn of(
+    ctx: &RequestContext,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<(Value, Vec<Value>)> {
+    let live = ctx.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    let revisions = revisions(&ctx.shared.own, &path(ctx, &live), &live).await?;
     Ok((live, revisions))
 }
 
@@ -150,13 +155,13 @@ fn at(revision: &Value) -> Value {
 
 /// `GET …/history`.
 pub(crate) async fn list(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Response<Body>> {
-    ask.query.allow(&["version"])?;
-    let (live, revisions) = of(ask, kind, namespace, name).await?;
+    ctx.query.allow(&["version"])?;
+    let (live, revisions) = of(ctx, kind, namespace, name).await?;
     let live = content(&live);
     let shown: Vec<Value> = revisions.iter().map(|revision| redact::hide(&revision["data"], kind)).collect();
     let current = revisions.iter().position(|revision| revision["data"] == live);
@@ -183,19 +188,19 @@ fn find(revisions: &[Value], wanted: u64) -> Result<&Value> {
 
 /// `GET …/history/{revision}`, and `…/history/compare`.
 pub(crate) async fn one(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
     revision: &str,
 ) -> Result<Response<Body>> {
     if revision == "compare" {
-        return compare(ask, kind, namespace, name).await;
+        return compare(ctx, kind, namespace, name).await;
     }
-    ask.query.allow(&["version"])?;
+    ctx.query.allow(&["version"])?;
     let wanted =
         revision.parse().map_err(|_| Problem::not_found(format!("{revision:?} is not a revision number")))?;
-    let (_, revisions) = of(ask, kind, namespace, name).await?;
+    let (_, revisions) = of(ctx, kind, namespace, name).await?;
     let revision = find(&revisions, wanted)?;
     let document = json!({
         "revision": wanted, "at": at(revision), "by": by(revision), "object": redact::hide(&revision["data"], kind),
@@ -203,12 +208,17 @@ pub(crate) async fn one(
     Ok(answer::json(StatusCode::OK, &document))
 }
 
-async fn compare(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Response<Body>> {
-    ask.query.allow(&["version", "from", "to"])?;
-    let from = ask.query.number("from", 1, u64::MAX)?;
+async fn compare(
+    ctx: &RequestContext,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Response<Body>> {
+    ctx.query.allow(&["version", "from", "to"])?;
+    let from = ctx.query.number("from", 1, u64::MAX)?;
     let from = from.ok_or_else(|| Problem::bad_request("parameter from: a revision number is required"))?;
-    let to = ask.query.number("to", 1, u64::MAX)?;
-    let (live, revisions) = of(ask, kind, namespace, name).await?;
+    let to = ctx.query.number("to", 1, u64::MAX)?;
+    let (live, revisions) = of(ctx, kind, namespace, name).await?;
     let old = redact::hide(&find(&revisions, from)?["data"], kind);
     let (new, title) = match to {
         Some(to) => (find(&revisions, to)?["data"].clone(), format!("revision {to}")),
@@ -223,9 +233,14 @@ async fn compare(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) ->
 }
 
 /// Builds the change that restores a revision; it is made as the caller, like any other write.
-pub(crate) async fn restore(ask: &Ask, kind: &Kind, live: &Value, value: &Value) -> Result<Change> {
+pub(crate) async fn restore(
+    ctx: &RequestContext,
+    kind: &Kind,
+    live: &Value,
+    value: &Value,
+) -> Result<Change> {
     let wanted = value.as_u64().ok_or_else(|| Problem::invalid("value", "is not a revision number"))?;
-    let revisions = revisions(&ask.shared.own, &path(ask, live), live).await?;
+    let revisions = revisions(&ctx.shared.own, &path(ctx, live), live).await?;
     let kept = &find(&revisions, wanted)?["data"];
     // Patches only what revisions keep, so that concurrent writes of status or finalizers do not conflict.
     let pointer = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::{
     answer::{self, Body},
     problem::{Problem, Result},
-    request::Ask,
+    request::RequestContext,
 };
 
 /// How long a response is kept.
@@ -36,7 +36,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// Hashes a request's key and content. Keys are scoped to the user.
-    pub(crate) fn of(ask: &Ask, key: &str) -> Result<Self> {
+    pub(crate) fn of(ctx: &RequestContext, key: &str) -> Result<Self> {
         if key.is_empty() || key.len() > LONGEST_KEY {
             return Err(Problem::bad_request(format!(
                 "Idempotency-Key must have 1 to {LONGEST_KEY} characters"
@@ -50,23 +50,23 @@ impl Request {
             }
             hash.finalize().into()
         };
-        let query = format!("{:?}", ask.query);
-        let if_match = ask.header("if-match").unwrap_or_default();
+        let query = format!("{:?}", ctx.query);
+        let if_match = ctx.header("if-match").unwrap_or_default();
         Ok(Self {
-            key: digest(&[ask.caller.user.name.as_bytes(), key.as_bytes()]),
+            key: digest(&[ctx.caller.user.name.as_bytes(), key.as_bytes()]),
             content: digest(&[
-                ask.method.as_str().as_bytes(),
-                ask.path.as_bytes(),
+                ctx.method.as_str().as_bytes(),
+                ctx.path.as_bytes(),
                 query.as_bytes(),
-                ask.media_type().as_bytes(),
+                ctx.media_type().as_bytes(),
                 if_match.as_bytes(),
-                &ask.body,
+                &ctx.body,
             ]),
         })
     }
 }
 
-struct Kept {
+struct StoredResponse {
     content: Hash,
     at: Instant,
     /// None while the request is in progress.
@@ -75,7 +75,7 @@ struct Kept {
 
 /// The responses kept for replay.
 #[derive(Default)]
-pub(crate) struct Replays(Mutex<HashMap<Hash, Kept>>);
+pub(crate) struct Replays(Mutex<HashMap<Hash, StoredResponse>>);
 
 /// Releases the key on drop, unless there is a response to keep.
 struct Claim<'a> {
@@ -93,7 +93,7 @@ impl Drop for Claim<'_> {
 }
 
 impl Replays {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Hash, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Hash, StoredResponse>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,14 +140,17 @@ impl Replays {
             response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
             return Ok(Some(response));
         }
-        kept.insert(request.key, Kept { content: request.content, at: Instant::now(), answer: None });
+        kept.insert(
+            request.key,
+            StoredResponse { content: request.content, at: Instant::now(), answer: None },
+        );
         Ok(None)
     }
 }
 
 /// Evicts the oldest responses until the rest is within the limits.
-fn shrink(kept: &mut HashMap<Hash, Kept>) {
-    let size = |entry: &Kept| entry.answer.as_ref().map_or(0, |(_, _, body)| body.len());
+fn shrink(kept: &mut HashMap<Hash, StoredResponse>) {
+    let size = |entry: &StoredResponse| entry.answer.as_ref().map_or(0, |(_, _, body)| body.len());
     let mut bytes: usize = kept.values().map(size).sum();
     while kept.len() > MOST || bytes > MOST_BYTES {
         let finished = kept.iter().filter(|(_, entry)| entry.answer.is_some());

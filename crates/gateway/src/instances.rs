@@ -12,7 +12,7 @@ use crate::{
     kinds::{Kind, list, name_of, namespace_of},
     problem::{Problem, Result},
     redact,
-    request::Ask,
+    request::RequestContext,
     upstream::{Cluster, encode},
     writes::{self, Change},
 };
@@ -45,8 +45,8 @@ pub(crate) fn address(kind: &Kind, namespace: Option<&str>, name: &str) -> Strin
 
 /// Prepares an object for display: with kind and apiVersion, without managed fields. Secrets are redacted unless the
 /// request reveals them.
-pub(crate) fn shown(ask: &Ask, kind: &Kind, object: &Value) -> Result<Value> {
-    let reveal = ask.query.flag("reveal")?;
+pub(crate) fn shown(ctx: &RequestContext, kind: &Kind, object: &Value) -> Result<Value> {
+    let reveal = ctx.query.flag("reveal")?;
     let mut object = if reveal { object.clone() } else { redact::hide(object, kind) };
     if let Some(members) = object.as_object_mut() {
         members.entry("apiVersion").or_insert_with(|| kind.api_version().into());
@@ -140,20 +140,20 @@ impl Filter {
 }
 
 impl Selection {
-    pub(crate) fn read(ask: &Ask, kind: &Kind) -> Result<Self> {
+    pub(crate) fn read(ctx: &RequestContext, kind: &Kind) -> Result<Self> {
         let mut selectors = String::new();
         for name in ["labelSelector", "fieldSelector"] {
-            if let Some(value) = ask.query.get(name) {
+            if let Some(value) = ctx.query.get(name) {
                 selectors += &format!("&{name}={}", encode(value));
             }
         }
-        let filters = ask
+        let filters = ctx
             .query
             .all("filter")
             .filter(|text| !text.is_empty())
             .map(Filter::parse)
             .collect::<Result<_>>()?;
-        let paths = ask.query.get("fields").into_iter().flat_map(|text| text.split(','));
+        let paths = ctx.query.get("fields").into_iter().flat_map(|text| text.split(','));
         let path = |text: &str| {
             let steps = field::parse(text).filter(|steps| field::patch(steps, Value::Null).is_some());
             steps.ok_or_else(|| {
@@ -174,8 +174,8 @@ impl Selection {
     }
 
     /// Returns an object with its health and printer column cells.
-    pub(crate) fn item(&self, ask: &Ask, kind: &Kind, object: &Value) -> Result<Value> {
-        let object = shown(ask, kind, object)?;
+    pub(crate) fn item(&self, ctx: &RequestContext, kind: &Kind, object: &Value) -> Result<Value> {
+        let object = shown(ctx, kind, object)?;
         let cell = |steps: &Option<Vec<Step>>| match steps.as_ref().map(|steps| field::find(&object, steps)) {
             None => Value::Null,
             Some(found) if found.len() > 1 => {
@@ -215,17 +215,21 @@ impl Selection {
 }
 
 /// `GET …/instances`.
-pub(crate) async fn get_list(ask: &Ask, kind: &Kind, namespace: Option<&str>) -> Result<Response<Body>> {
-    let selection = Selection::read(ask, kind)?;
-    audit_reveal(ask, kind, (namespace, None))?;
-    let limit = ask.query.number("limit", 1, LARGEST_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
+pub(crate) async fn get_list(
+    ctx: &RequestContext,
+    kind: &Kind,
+    namespace: Option<&str>,
+) -> Result<Response<Body>> {
+    let selection = Selection::read(ctx, kind)?;
+    audit_reveal(ctx, kind, (namespace, None))?;
+    let limit = ctx.query.number("limit", 1, LARGEST_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let path = kind.path(namespace, None);
-    let sort = ask.query.get("sort");
+    let sort = ctx.query.get("sort");
     let page = if selection.filters.is_empty() && sort.is_none() {
         let from =
-            ask.query.get("continue").map(|token| format!("&continue={}", encode(token))).unwrap_or_default();
+            ctx.query.get("continue").map(|token| format!("&continue={}", encode(token))).unwrap_or_default();
         let page =
-            ask.caller.cluster.get(&format!("{path}?limit={limit}{from}{}", selection.selectors)).await?;
+            ctx.caller.cluster.get(&format!("{path}?limit={limit}{from}{}", selection.selectors)).await?;
         let metadata = &page["metadata"];
         Page {
             next: metadata["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned),
@@ -234,10 +238,10 @@ pub(crate) async fn get_list(ask: &Ask, kind: &Kind, namespace: Option<&str>) ->
             objects: list(&page["items"]).to_vec(),
         }
     } else {
-        sorted(ask, kind, &path, &selection, sort, limit).await?
+        sorted(ctx, kind, &path, &selection, sort, limit).await?
     };
     let items: Vec<Value> =
-        page.objects.iter().map(|object| selection.item(ask, kind, object)).collect::<Result<_>>()?;
+        page.objects.iter().map(|object| selection.item(ctx, kind, object)).collect::<Result<_>>()?;
     let document = json!({"items": items, "continue": page.next, "remaining": page.remaining, "resourceVersion": page.version});
     Ok(answer::json(StatusCode::OK, &document))
 }
@@ -276,7 +280,7 @@ pub(crate) async fn all(cluster: &Cluster, path: &str, selectors: &str) -> Resul
 /// Returns a page of a list that the API server cannot filter or sort on its own. The continue token is an offset into
 /// the order.
 async fn sorted(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     path: &str,
     selection: &Selection,
@@ -284,7 +288,7 @@ async fn sorted(
     limit: u64,
 ) -> Result<Page> {
     let wrong = || Problem::bad_request("parameter continue: not a continue token for these parameters");
-    let from: usize = match ask.query.get("continue") {
+    let from: usize = match ctx.query.get("continue") {
         None => 0,
         Some(token) => {
             let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| wrong())?;
@@ -294,7 +298,7 @@ async fn sorted(
                 .ok_or_else(wrong)?
         }
     };
-    let (mut objects, version) = all(&ask.caller.cluster, path, &selection.selectors).await?;
+    let (mut objects, version) = all(&ctx.caller.cluster, path, &selection.selectors).await?;
     objects.retain(|object| selection.holds(object, kind));
     for key in sort.unwrap_or_default().split(',').rev().filter(|key| !key.is_empty()) {
         let (key, down) = key.strip_prefix('-').map_or((key, false), |key| (key, true));
@@ -342,26 +346,26 @@ impl Order {
 }
 
 /// Audits that a caller reveals secrets, before they are shown.
-fn audit_reveal(ask: &Ask, kind: &Kind, place: (Option<&str>, Option<&str>)) -> Result<()> {
-    if ask.query.flag("reveal")? {
-        audit::accepted(ask, kind, place, "reveal", StatusCode::OK, Vec::new());
+fn audit_reveal(ctx: &RequestContext, kind: &Kind, place: (Option<&str>, Option<&str>)) -> Result<()> {
+    if ctx.query.flag("reveal")? {
+        audit::accepted(ctx, kind, place, "reveal", StatusCode::OK, Vec::new());
     }
     Ok(())
 }
 
 /// `GET …/instances/{name}`.
 pub(crate) async fn get_one(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Response<Body>> {
-    ask.query.allow(&["version", "reveal"])?;
-    let object = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
-    audit_reveal(ask, kind, (namespace, Some(name)))?;
+    ctx.query.allow(&["version", "reveal"])?;
+    let object = ctx.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    audit_reveal(ctx, kind, (namespace, Some(name)))?;
     let response =
-        answer::object(StatusCode::OK, &shown(ask, kind, &object)?, ask.accepts("application/yaml"));
-    let unchanged = ask
+        answer::object(StatusCode::OK, &shown(ctx, kind, &object)?, ctx.accepts("application/yaml"));
+    let unchanged = ctx
         .headers
         .get(header::IF_NONE_MATCH)
         .is_some_and(|tag| response.headers().get(header::ETAG) == Some(tag));
@@ -376,8 +380,13 @@ pub(crate) async fn get_one(
 }
 
 /// Parses the body of a write as an object of the kind.
-fn object_body(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: Option<&str>) -> Result<Value> {
-    let mut object = ask.json()?;
+fn object_body(
+    ctx: &RequestContext,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<Value> {
+    let mut object = ctx.json()?;
     let Some(members) = object.as_object_mut() else {
         return Err(Problem::bad_request("the body must be an object"));
     };
@@ -405,9 +414,13 @@ fn object_body(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: Option<&st
 }
 
 /// `POST …/instances`.
-pub(crate) async fn create(ask: &Ask, kind: &Kind, namespace: Option<&str>) -> Result<Response<Body>> {
-    ask.query.allow(writes::PARAMETERS)?;
-    let object = object_body(ask, kind, namespace, None)?;
+pub(crate) async fn create(
+    ctx: &RequestContext,
+    kind: &Kind,
+    namespace: Option<&str>,
+) -> Result<Response<Body>> {
+    ctx.query.allow(writes::PARAMETERS)?;
+    let object = object_body(ctx, kind, namespace, None)?;
     let namespace = namespace.or_else(|| namespace_of(&object)).map(str::to_owned);
     if kind.namespaced && namespace.is_none() {
         let detail = "is required: set it here, or in the URL as /namespaces/{namespace}/instances";
@@ -416,26 +429,26 @@ pub(crate) async fn create(ask: &Ask, kind: &Kind, namespace: Option<&str>) -> R
     let path = kind.path(namespace.as_deref(), None);
     let change =
         Change { method: Method::POST, path, content_type: writes::JSON, body: object, behind: None };
-    writes::perform(ask, kind, namespace.as_deref(), None, "create", change, None).await
+    writes::perform(ctx, kind, namespace.as_deref(), None, "create", change, None).await
 }
 
 /// Serves PUT, PATCH and DELETE of `…/instances/{name}`.
 pub(crate) async fn write_one(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Response<Body>> {
-    ask.query.allow(writes::PARAMETERS)?;
+    ctx.query.allow(writes::PARAMETERS)?;
     let path = kind.path(namespace, Some(name));
-    let (action, change) = match ask.method {
+    let (action, change) = match ctx.method {
         Method::PUT => {
-            let body = object_body(ask, kind, namespace, Some(name))?;
+            let body = object_body(ctx, kind, namespace, Some(name))?;
             ("update", Change { method: Method::PUT, path, content_type: writes::JSON, body, behind: None })
         }
         Method::PATCH => {
-            let body = ask.json()?;
-            let content_type = match ask.media_type().as_str() {
+            let body = ctx.json()?;
+            let content_type = match ctx.media_type().as_str() {
                 "application/json-patch+json" => writes::JSON_PATCH,
                 "application/apply-patch+yaml" => writes::APPLY,
                 _ => writes::MERGE,
@@ -447,7 +460,7 @@ pub(crate) async fn write_one(
             ("patch", Change { method: Method::PATCH, path, content_type, body, behind: None })
         }
         _ => {
-            let policy = match ask.query.get("propagation").unwrap_or("background") {
+            let policy = match ctx.query.get("propagation").unwrap_or("background") {
                 "background" => "Background",
                 "foreground" => "Foreground",
                 "orphan" => "Orphan",
@@ -465,19 +478,19 @@ pub(crate) async fn write_one(
             )
         }
     };
-    writes::perform(ask, kind, namespace, Some(name), action, change, None).await
+    writes::perform(ctx, kind, namespace, Some(name), action, change, None).await
 }
 
 /// `GET …/status`.
 pub(crate) async fn status(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Response<Body>> {
-    ask.query.allow(&["version"])?;
-    let object = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
-    let object = shown(ask, kind, &object)?;
+    ctx.query.allow(&["version"])?;
+    let object = ctx.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    let object = shown(ctx, kind, &object)?;
     let document = json!({
         "health": Health::of(&object, kind.custom).document(),
         "generation": object.pointer("/metadata/generation"),

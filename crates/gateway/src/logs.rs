@@ -9,7 +9,7 @@ use crate::{
     answer::{self, Body},
     kinds::{Kind, list, name_of, namespace_of},
     problem::{Problem, Result},
-    request::Ask,
+    request::RequestContext,
     stream, tree,
     upstream::encode,
 };
@@ -28,24 +28,24 @@ struct Source {
 
 /// `GET …/logs`.
 pub(crate) async fn get(
-    ask: Ask,
+    ctx: RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Response<Body>> {
-    ask.query.allow(&["version", "pod", "container", "tail", "follow", "previous"])?;
-    let sources = sources(&ask, kind, namespace, name).await?;
-    let follow = ask.query.flag("follow")?;
-    if !ask.wants_stream() {
-        return text(&ask, sources, follow).await;
+    ctx.query.allow(&["version", "pod", "container", "tail", "follow", "previous"])?;
+    let sources = sources(&ctx, kind, namespace, name).await?;
+    let follow = ctx.query.flag("follow")?;
+    if !ctx.wants_stream() {
+        return text(&ctx, sources, follow).await;
     }
-    let place = ask.shared.limits.stream(&ask.caller.user.name)?;
+    let place = ctx.shared.limits.stream(&ctx.caller.user.name)?;
     let place = std::sync::Arc::new(place);
     let (sender, receiver) = mpsc::channel(WAITING);
     for source in sources {
-        let mut lines = ask.caller.cluster.lines(&source.path, "*/*").await?;
+        let mut lines = ctx.caller.cluster.lines(&source.path, "*/*").await?;
         let (sender, place) = (sender.clone(), std::sync::Arc::clone(&place));
-        let session_end = ask.caller.session_end();
+        let session_end = ctx.caller.session_end();
         tokio::spawn(async move {
             let _place = place;
             tokio::pin!(session_end);
@@ -68,7 +68,7 @@ pub(crate) async fn get(
 }
 
 /// Responds in plain text: one container's log verbatim, or several logs one after the other.
-async fn text(ask: &Ask, sources: Vec<Source>, follow: bool) -> Result<Response<Body>> {
+async fn text(ctx: &RequestContext, sources: Vec<Source>, follow: bool) -> Result<Response<Body>> {
     if follow && sources.len() > 1 {
         let detail = "follow: several containers can be followed with Accept: text/event-stream; name one by pod and container";
         return Err(Problem::bad_request(detail));
@@ -76,7 +76,7 @@ async fn text(ask: &Ask, sources: Vec<Source>, follow: bool) -> Result<Response<
     let prefix = sources.len() > 1;
     let mut chunks = Vec::new();
     for source in sources {
-        let opened = ask.caller.cluster.chunks(&source.path, "*/*").await?;
+        let opened = ctx.caller.cluster.chunks(&source.path, "*/*").await?;
         let head =
             if prefix { format!("==> {}/{} <==\n", source.pod, source.container) } else { String::new() };
         let head = futures::stream::iter([bytes::Bytes::from(head)])
@@ -90,16 +90,21 @@ async fn text(ask: &Ask, sources: Vec<Source>, follow: bool) -> Result<Response<
     Ok(answer::stream("text/plain; charset=utf-8", futures::stream::iter(chunks).flatten()))
 }
 
-async fn sources(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Vec<Source>> {
-    let tail = ask.query.number("tail", 0, LONGEST_TAIL)?.unwrap_or(DEFAULT_TAIL);
+async fn sources(
+    ctx: &RequestContext,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Vec<Source>> {
+    let tail = ctx.query.number("tail", 0, LONGEST_TAIL)?.unwrap_or(DEFAULT_TAIL);
     let mut query = format!("?tailLines={tail}");
     for flag in ["follow", "previous"] {
-        if ask.query.flag(flag)? {
+        if ctx.query.flag(flag)? {
             query += &format!("&{flag}=true");
         }
     }
-    let (pod, container) = (ask.query.get("pod"), ask.query.get("container"));
-    let pods = tree::pods(ask, kind, namespace, name).await?;
+    let (pod, container) = (ctx.query.get("pod"), ctx.query.get("container"));
+    let pods = tree::pods(ctx, kind, namespace, name).await?;
     let mut sources = Vec::new();
     for found in pods.iter().filter(|found| pod.is_none_or(|wanted| wanted == name_of(found))) {
         let containers = list(&found["spec"]["containers"]).iter().filter_map(|one| one["name"].as_str());

@@ -141,7 +141,7 @@ struct Pending {
 }
 
 /// Where to redirect a browser, and the secret that identifies it when it returns.
-pub(crate) struct Departure {
+pub(crate) struct LoginRedirect {
     pub(crate) location: String,
     pub(crate) browser: String,
 }
@@ -284,7 +284,7 @@ impl Oidc {
     }
 
     /// Begins the sign-in of a browser that reached the gateway at `origin`. It returns to `next` afterwards.
-    pub(crate) async fn begin(&self, origin: &str, next: &str) -> Result<Departure> {
+    pub(crate) async fn begin(&self, origin: &str, next: &str) -> Result<LoginRedirect> {
         let description = self.description().await?;
         let (state, nonce, verifier, browser) = (random()?, random()?, random()?, random()?);
         let base = self.provider.external_url.as_ref().map_or(origin, Url::as_str).trim_end_matches('/');
@@ -309,7 +309,7 @@ impl Oidc {
         let pending =
             Pending { browser: hash(&browser), nonce, verifier, redirect_uri, next: next.to_owned() };
         lock(&self.pending).put(hash(&state), pending, Instant::now() + SIGN_IN);
-        Ok(Departure { location: location.into(), browser })
+        Ok(LoginRedirect { location: location.into(), browser })
     }
 
     /// Completes the sign-in of a returning browser. Returns the grant, and the path to redirect the browser to.

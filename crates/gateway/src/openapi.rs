@@ -11,19 +11,19 @@ use crate::{
     answer::{self, Body},
     kinds::Kind,
     problem::Result,
-    request::Ask,
+    request::RequestContext,
 };
 
 /// Schemas of the bodies shared by all kinds.
 const SCHEMAS: &str = include_str!("../data/schemas.yaml");
 
 /// `GET /openapi.json`.
-pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
-    ask.query.allow(&["builtin"])?;
-    let builtin = ask.query.flag("builtin")?;
-    let catalog = ask.shared.kinds.now().await?;
+pub(crate) async fn get(ctx: &RequestContext) -> Result<Response<Body>> {
+    ctx.query.allow(&["builtin"])?;
+    let builtin = ctx.query.flag("builtin")?;
+    let catalog = ctx.shared.kinds.now().await?;
     let shown = catalog.iter().filter(|kind| (builtin || kind.custom) && kind.has_verb("list"));
-    let document = document(&ask.shared.cluster_name, shown.map(|kind| &**kind));
+    let document = document(&ctx.shared.cluster_name, shown.map(|kind| &**kind));
     Ok(answer::json(StatusCode::OK, &document))
 }
 
@@ -43,7 +43,7 @@ fn document<'a>(cluster: &str, kinds: impl Iterator<Item = &'a Kind>) -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": format!("Kinds of {cluster}"), "version": env!("CARGO_PKG_VERSION"),
-            "description": "REST over the kinds of a Kubernetes cluster. Calls are made with the caller's own credentials.",
+            "description": "REST API for the kinds of a Kubernetes cluster. Requests are made with the caller's own credentials.",
         },
         "security": [{"bearer": []}, {"session": []}],
         "paths": paths,
@@ -98,11 +98,11 @@ fn answering(
     content: Value,
 ) -> Value {
     let problem = json!({
-        "description": "A problem", "content": {"application/problem+json": {"schema": reference("Problem")}},
+        "description": "An error", "content": {"application/problem+json": {"schema": reference("Problem")}},
     });
     json!({
         "operationId": id, "summary": summary, "tags": [tag], "parameters": parameters,
-        "responses": {status: {"description": "The answer", "content": content}, "4XX": problem, "5XX": problem},
+        "responses": {status: {"description": "The response", "content": content}, "4XX": problem, "5XX": problem},
     })
 }
 
@@ -110,7 +110,7 @@ fn answering(
 fn redirecting(id: &str, summary: &str, parameters: &[Value]) -> Value {
     let mut operation = answering(id, summary, "general", parameters, "303", json!({}));
     operation["responses"]["303"] =
-        json!({"description": "Elsewhere", "headers": {"Location": {"schema": text()}}});
+        json!({"description": "A redirect", "headers": {"Location": {"schema": text()}}});
     operation["security"] = json!([]);
     operation
 }
@@ -118,7 +118,7 @@ fn redirecting(id: &str, summary: &str, parameters: &[Value]) -> Value {
 /// Adds a further response to an operation.
 fn or(mut operation: Value, status: &str, answer: Value) -> Value {
     operation["responses"][status] =
-        json!({"description": "The answer", "content": {"application/json": {"schema": answer}}});
+        json!({"description": "The response", "content": {"application/json": {"schema": answer}}});
     operation
 }
 
@@ -143,7 +143,7 @@ fn kind_parameter() -> Value {
 }
 
 fn version_parameter() -> Value {
-    parameter("query", "version", text(), "Another served version than the preferred one")
+    parameter("query", "version", text(), "A served version [default: the preferred one]")
 }
 
 fn general() -> Map<String, Value> {
@@ -154,7 +154,12 @@ fn general() -> Map<String, Value> {
         parameter("query", "name", text(), ""),
         parameter("query", "user", text(), ""),
         parameter("query", "limit", json!({"type": "integer", "minimum": 1, "maximum": 1000}), ""),
-        parameter("query", "before", json!({"type": "integer", "minimum": 0}), "The id of an entry"),
+        parameter(
+            "query",
+            "before",
+            json!({"type": "integer", "minimum": 0}),
+            "Only entries older than that with this ID",
+        ),
     ];
     let place = [
         kind_parameter(),
@@ -165,47 +170,50 @@ fn general() -> Map<String, Value> {
     let credentials = json!({"type": "object", "required": ["token"], "properties": {"token": {"type": "string", "minLength": 1}}});
     let json_me = json!({"application/json": {"schema": reference("Me")}});
     let sign_in =
-        answering("sign-in", "Opens a session for a token of the cluster", "general", &[], "201", json_me);
+        answering("sign-in", "Create a session from a cluster token", "general", &[], "201", json_me);
     let mut sign_in = with_body(sign_in, &[("application/json", credentials)]);
     sign_in["security"] = json!([]);
-    let mut sign_out = operation("sign-out", "Ends the session", "general", &[], Value::Null);
+    let mut sign_out = operation("sign-out", "End the session", "general", &[], Value::Null);
     if let Some(responses) = sign_out["responses"].as_object_mut() {
         responses.remove("200");
         responses.insert("204".into(), json!({"description": "The session has ended"}));
     }
-    let builtin = parameter("query", "builtin", flag(), "Built-in kinds too");
+    let builtin = parameter("query", "builtin", flag(), "Include built-in kinds");
     let mut paths = Map::new();
-    paths.insert("/v1/me".into(), get("me", "Who the caller is", &[], "Me"));
+    paths.insert("/v1/me".into(), get("me", "Get the caller's identity", &[], "Me"));
     let mut ways = operation(
         "sign-in-ways",
-        "The ways to sign in beside a token",
+        "List the ways to sign in besides a token",
         "general",
         &[],
         reference("SignInWays"),
     );
     ways["security"] = json!([]);
     paths.insert("/v1/session".into(), json!({"get": ways, "post": sign_in, "delete": sign_out}));
-    let next = [parameter("query", "next", text(), "The path to go to afterwards, / without it")];
+    let next = [parameter("query", "next", text(), "Path to redirect to after signing in [default: /]")];
     paths.insert(
         "/v1/session/oidc".into(),
-        json!({"get": redirecting("oidc-sign-in", "Sends a browser to the OpenID provider", &next)}),
+        json!({"get": redirecting("oidc-sign-in", "Redirect to the OpenID provider", &next)}),
     );
     let answer = ["code", "state", "error", "error_description", "iss"];
-    let answer = answer.map(|name| parameter("query", name, text(), "As the provider gives it"));
+    let answer = answer.map(|name| parameter("query", name, text(), "Set by the OpenID provider"));
     paths.insert(
         "/v1/session/oidc/callback".into(),
-        json!({"get": redirecting("oidc-callback", "Where the OpenID provider sends the browser back to", &answer)}),
+        json!({"get": redirecting("oidc-callback", "Handle the redirect from the OpenID provider", &answer)}),
     );
-    paths.insert("/v1/overview".into(), get("overview", "How all instances are", &[], "Overview"));
+    paths.insert("/v1/overview".into(), get("overview", "Get the health of all instances", &[], "Overview"));
     paths.insert(
         "/v1/operator".into(),
-        get("operator", "Queues, reconciles and errors of operators", &[], "OperatorView"),
+        get("operator", "Get queues, reconciles and errors of the operators", &[], "OperatorView"),
     );
-    paths.insert("/v1/audit".into(), get("audit", "Who did what", &audit, "Audit"));
-    paths.insert("/v1/kinds".into(), get("kinds", "The kinds of the cluster", &[builtin], "Kinds"));
+    paths.insert("/v1/audit".into(), get("audit", "List audit entries", &audit, "Audit"));
+    paths.insert("/v1/kinds".into(), get("kinds", "List the cluster's kinds", &[builtin], "Kinds"));
     let one = [kind_parameter(), version_parameter()];
-    paths.insert("/v1/kinds/{kind}".into(), get("kind", "A kind, with its schema", &one, "Kind"));
-    paths.insert("/v1/kinds/{kind}/access".into(), get("access", "What the caller may do", &place, "Access"));
+    paths.insert("/v1/kinds/{kind}".into(), get("kind", "Get a kind with its schema", &one, "Kind"));
+    paths.insert(
+        "/v1/kinds/{kind}/access".into(),
+        get("access", "Get the caller's permissions on a kind", &place, "Access"),
+    );
     paths
 }
 
@@ -296,26 +304,26 @@ impl Subject {
         let selection = [
             parameter("query", "labelSelector", text(), ""),
             parameter("query", "fieldSelector", text(), ""),
-            parameter("query", "filter", filters, "Conditions, of which all must hold"),
-            parameter("query", "sort", text(), "Paths of fields, - before one that descends"),
+            parameter("query", "filter", filters, "Conditions that must all be met"),
+            parameter("query", "sort", text(), "Field paths, with a leading - for descending order"),
             parameter("query", "limit", json!({"type": "integer", "minimum": 1, "maximum": 5000}), ""),
-            parameter("query", "continue", text(), "Where the page before ended"),
-            parameter("query", "fields", text(), "Paths of the fields to answer with"),
-            parameter("query", "reveal", flag(), "Secret values too"),
-            parameter("query", "lastEventId", text(), "Of a stream: the event after which to resume"),
+            parameter("query", "continue", text(), "Continue token of the previous page"),
+            parameter("query", "fields", text(), "Paths of the fields to return"),
+            parameter("query", "reveal", flag(), "Include secret values"),
+            parameter("query", "lastEventId", text(), "ID of the event to resume a stream after"),
         ];
         let content = json!({
             "application/json": {"schema": reference(&self.named("InstanceList"))},
             "text/event-stream": {"schema": text()},
         });
-        answering(id, "Lists instances", &self.tag, &[place, &selection].concat(), "200", content)
+        answering(id, "List instances", &self.tag, &[place, &selection].concat(), "200", content)
     }
 
     fn create(&self, id: &str, place: &[Value]) -> Value {
         let parameters = [place, &write_parameters()].concat();
         let object = reference(&self.schema);
         let content = json!({"application/json": {"schema": object}});
-        let create = answering(id, "Creates an instance", &self.tag, &parameters, "201", content);
+        let create = answering(id, "Create an instance", &self.tag, &parameters, "201", content);
         with_body(or(create, "200", reference("Diff")), &object_bodies(&object))
     }
 
@@ -328,13 +336,13 @@ impl Subject {
             let answer = json!({"anyOf": [object, reference("Diff")]});
             operation(&id(verb), summary, &self.tag, parameters, answer)
         };
-        let reveal = parameter("query", "reveal", flag(), "Secret values too");
+        let reveal = parameter("query", "reveal", flag(), "Include secret values");
         let content =
             json!({"application/json": {"schema": object}, "text/event-stream": {"schema": text()}});
         let get = [place, &[reveal]].concat();
-        let get = answering(&id("get"), "Gets an instance", &self.tag, &get, "200", content);
+        let get = answering(&id("get"), "Get an instance", &self.tag, &get, "200", content);
         let ways = json!({"enum": ["background", "foreground", "orphan"]});
-        let propagation = parameter("query", "propagation", ways, "What happens to owned objects");
+        let propagation = parameter("query", "propagation", ways, "Deletion policy for owned objects");
         let deleting = [&changing[..], &[propagation]].concat();
         let patch = [
             ("application/merge-patch+json", any_object()),
@@ -345,25 +353,25 @@ impl Subject {
             one.to_owned(),
             json!({
                 "get": get,
-                "put": with_body(change("replace", "Replaces an instance", &changing), &object_bodies(&object)),
-                "patch": with_body(change("patch", "Patches an instance", &changing), &patch),
-                "delete": or(change("delete", "Deletes an instance", &deleting), "202", object.clone()),
+                "put": with_body(change("replace", "Replace an instance", &changing), &object_bodies(&object)),
+                "patch": with_body(change("patch", "Patch an instance", &changing), &patch),
+                "delete": or(change("delete", "Delete an instance", &deleting), "202", object.clone()),
             }),
         );
-        let tree = parameter("query", "tree", flag(), "Those of owned objects too");
+        let tree = parameter("query", "tree", flag(), "Include events of owned objects");
         let revision = parameter("path", "revision", json!({"type": "integer", "minimum": 1}), "");
         let number = || json!({"type": "integer", "minimum": 1});
-        let mut from = parameter("query", "from", number(), "A revision");
+        let mut from = parameter("query", "from", number(), "Revision to compare from");
         from["required"] = true.into();
-        let to = parameter("query", "to", number(), "A revision [default: the live object]");
+        let to = parameter("query", "to", number(), "Revision to compare with [default: the live object]");
         for (part, summary, more, schema) in [
-            ("status", "Its health and conditions", vec![], "StatusView"),
-            ("events", "What happened to it", vec![tree], "Events"),
-            ("tree", "What belongs to it", vec![], "Tree"),
-            ("history", "Its revisions", vec![], "History"),
-            ("history/{revision}", "One of its revisions", vec![revision], "RevisionContent"),
-            ("history/compare", "What two of its revisions differ in", vec![from, to], "Comparison"),
-            ("actions", "What can be done with it", vec![], "InstanceActions"),
+            ("status", "Get an instance's health and conditions", vec![], "StatusView"),
+            ("events", "List an instance's events", vec![tree], "Events"),
+            ("tree", "Get an instance's tree of owned objects", vec![], "Tree"),
+            ("history", "List an instance's revisions", vec![], "History"),
+            ("history/{revision}", "Get a revision of an instance", vec![revision], "RevisionContent"),
+            ("history/compare", "Compare two revisions of an instance", vec![from, to], "Comparison"),
+            ("actions", "List the actions on an instance", vec![], "InstanceActions"),
         ] {
             let name = part.replace('/', "-").replace(['{', '}'], "");
             let parameters = [place, &more].concat();
@@ -372,11 +380,13 @@ impl Subject {
         }
         let logs = [place, &log_parameters()].concat();
         let content = json!({"text/plain": {"schema": text()}, "text/event-stream": {"schema": text()}});
-        let logs = answering(&id("logs"), "Logs of its pods", &self.tag, &logs, "200", content);
+        let logs =
+            answering(&id("logs"), "Get the logs of an instance's pods", &self.tag, &logs, "200", content);
         paths.insert(format!("{one}/logs"), json!({"get": logs}));
         let Some(actions) = &self.actions else {
             let action = parameter("path", "action", text(), "");
-            let operation = change("act", "Takes an action", &[&changing[..], &[action]].concat());
+            let operation =
+                change("act", "Run an action on an instance", &[&changing[..], &[action]].concat());
             let body = json!({"type": "object", "properties": {"value": reference("Value")}});
             let post = with_body(operation, &[("application/json", body)]);
             paths.insert(format!("{one}/actions/{{action}}"), json!({"post": post}));
@@ -398,41 +408,41 @@ impl Subject {
 }
 
 fn write_parameters() -> [Value; 4] {
-    let difference = "Answers with the difference, and changes nothing";
+    let difference = "Return the difference without applying it";
     [
         parameter("query", "dryRun", flag(), difference),
-        parameter("query", "wait", json!({"enum": ["ready"]}), "Answers when it is ready"),
+        parameter("query", "wait", json!({"enum": ["ready"]}), "Wait until the instance is ready"),
         parameter(
             "query",
             "timeout",
             json!({"type": "string", "pattern": "^[0-9]{1,3}s?$"}),
-            "How long to wait, such as 60s",
+            "Maximum time to wait, such as 60s",
         ),
         parameter(
             "header",
             "Idempotency-Key",
             json!({"type": "string", "maxLength": 255}),
-            "Makes the request once",
+            "Key that makes retries of the request safe",
         ),
     ]
 }
 
 fn if_match() -> Value {
-    parameter("header", "If-Match", text(), "The ETag that the caller has seen")
+    parameter("header", "If-Match", text(), "ETag of the version to change")
 }
 
 fn log_parameters() -> [Value; 5] {
     [
-        parameter("query", "pod", text(), "[default: all of the tree]"),
+        parameter("query", "pod", text(), "Name of a pod [default: all pods of the tree]"),
         parameter("query", "container", text(), ""),
         parameter(
             "query",
             "tail",
             json!({"type": "integer", "minimum": 0, "maximum": 100_000}),
-            "Lines of each container",
+            "Number of lines per container",
         ),
-        parameter("query", "follow", flag(), "Lines to come, too"),
-        parameter("query", "previous", flag(), "Of the container before the last restart"),
+        parameter("query", "follow", flag(), "Follow the logs"),
+        parameter("query", "previous", flag(), "Logs of the containers before their last restart"),
     ]
 }
 

@@ -18,7 +18,7 @@ use crate::{
     exposition::{self, Sample},
     kinds::Catalog,
     problem::{Problem, Result},
-    request::Ask,
+    request::RequestContext,
 };
 
 /// The timeout for scraping an operator's metrics.
@@ -101,7 +101,7 @@ impl Operator {
     async fn document(&self, client: &reqwest::Client, catalog: &Catalog) -> Value {
         match scrape(client, &self.metrics).await {
             Ok(text) => {
-                let figures = Figures::read(&text);
+                let figures = OperatorMetrics::read(&text);
                 let per_minute = self.per_minute(figures.success + figures.error);
                 figures.document(&self.name, per_minute, catalog)
             }
@@ -154,7 +154,7 @@ async fn scrape(client: &reqwest::Client, url: &str) -> Result<String, String> {
 
 /// An operator's metrics, by controller-runtime's names.
 #[derive(Debug, Default, PartialEq)]
-struct Figures {
+struct OperatorMetrics {
     controllers: BTreeSet<String>,
     leader: Option<bool>,
     depth: Option<f64>,
@@ -165,7 +165,7 @@ struct Figures {
     started: Option<f64>,
 }
 
-impl Figures {
+impl OperatorMetrics {
     fn read(text: &str) -> Self {
         let mut figures = Self::default();
         for sample in exposition::samples(text) {
@@ -243,18 +243,18 @@ impl Figures {
 
 /// Serves `GET /v1/operator` to callers that may get `/metrics` of the cluster. Operators' own metrics require the same
 /// permission.
-pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
-    ask.query.allow(&[])?;
-    if ask.shared.operators.is_empty() {
+pub(crate) async fn get(ctx: &RequestContext) -> Result<Response<Body>> {
+    ctx.query.allow(&[])?;
+    if ctx.shared.operators.is_empty() {
         return Err(Problem::not_found(
             "no operator metrics are configured; --operator-metrics names their URLs",
         ));
     }
-    access::require_path(ask, "get", "/metrics").await?;
-    let catalog = ask.shared.kinds.all().await?;
-    let operators = ask.shared.operators.iter().map(|operator| operator.document(&ask.shared.http, &catalog));
+    access::require_path(ctx, "get", "/metrics").await?;
+    let catalog = ctx.shared.kinds.all().await?;
+    let operators = ctx.shared.operators.iter().map(|operator| operator.document(&ctx.shared.http, &catalog));
     let operators = join_all(operators).await;
-    let log = ask.shared.operator_log.documents();
+    let log = ctx.shared.operator_log.documents();
     Ok(answer::json(StatusCode::OK, &json!({"operators": operators, "log": log})))
 }
 
@@ -274,11 +274,11 @@ mod tests {
             controller_runtime_reconcile_time_seconds_bucket{controller=\"b\",le=\"0.1\"} 5\n\
             controller_runtime_reconcile_time_seconds_bucket{controller=\"b\",le=\"+Inf\"} 0\n\
             leader_election_master_status{name=\"x\"} 1\nprocess_start_time_seconds 1.5e9\n";
-        let figures = Figures::read(text);
+        let figures = OperatorMetrics::read(text);
         assert_eq!((figures.depth, figures.success, figures.error), (Some(3.0), 7.0, 3.0));
         assert_eq!(figures.leader, Some(true));
         assert_eq!(figures.quantile(0.5), Some(0.05));
-        assert_eq!(Figures::default().quantile(0.5), None);
+        assert_eq!(OperatorMetrics::default().quantile(0.5), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use crate::{
     health::{Health, State},
     instances,
     problem::Result,
-    request::Ask,
+    request::RequestContext,
     tree,
 };
 
@@ -21,12 +21,12 @@ const NAMED: usize = 50;
 const CHANGES: usize = 20;
 
 /// `GET /v1/overview`.
-pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
-    ask.query.allow(&[])?;
-    let catalog = ask.shared.kinds.now().await?;
+pub(crate) async fn get(ctx: &RequestContext) -> Result<Response<Body>> {
+    ctx.query.allow(&[])?;
+    let catalog = ctx.shared.kinds.now().await?;
     let kinds: Vec<_> = catalog.iter().filter(|kind| kind.custom && kind.has_verb("list")).cloned().collect();
     let lists = stream::iter(kinds).map(|kind| async move {
-        let objects = instances::all(&ask.caller.cluster, &kind.path(None, None), "").await;
+        let objects = instances::all(&ctx.caller.cluster, &kind.path(None, None), "").await;
         (kind, objects)
     });
     // `buffered` keeps the order of the kinds.
@@ -51,10 +51,10 @@ pub(crate) async fn get(ask: &Ask) -> Result<Response<Body>> {
                 }));
             }
             Err(problem) => shown.push(json!({
-                "name": name, "kind": kind.kind, "total": null, "health": {}, "denied": problem.document(&ask.id)["detail"],
+                "name": name, "kind": kind.kind, "total": null, "health": {}, "denied": problem.document(&ctx.id)["detail"],
             })),
         }
     }
-    let changes = audit::recent(ask, CHANGES).await?;
+    let changes = audit::recent(ctx, CHANGES).await?;
     Ok(answer::json(StatusCode::OK, &json!({"kinds": shown, "failing": failing, "changes": changes})))
 }

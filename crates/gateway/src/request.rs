@@ -227,7 +227,7 @@ impl Query {
 }
 
 /// An authenticated request, with everything needed to answer it.
-pub(crate) struct Ask {
+pub(crate) struct RequestContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) caller: Caller,
     pub(crate) method: Method,
@@ -239,7 +239,7 @@ pub(crate) struct Ask {
     pub(crate) id: String,
 }
 
-impl Ask {
+impl RequestContext {
     pub(crate) async fn kind(&self, name: &str) -> Result<Arc<Kind>> {
         self.shared.kinds.find(name, self.query.get("version")).await
     }

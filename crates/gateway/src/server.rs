@@ -16,8 +16,8 @@ use crate::{
     identity::Via,
     instances, logs, openapi, operator, overview, portal,
     problem::{Problem, Result},
-    request::{Ask, Part, Query, Route, embedded_action},
-    session::{self, Visit},
+    request::{Part, Query, RequestContext, Route, embedded_action},
+    session::{self, Unauthenticated},
     stream, tree,
 };
 
@@ -93,7 +93,8 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
     let path = parts.uri.path().to_owned();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let Some(route) = Route::parse(&path) else {
-        return page(&Visit { shared, parts: &parts, query: &query, remote: &remote, id }, &path).await;
+        return page(&Unauthenticated { shared, parts: &parts, query: &query, remote: &remote, id }, &path)
+            .await;
     };
     let route = route?;
     check_origin(shared, &parts)?;
@@ -111,12 +112,12 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
         }
         return Ok(response);
     }
-    let visit = Visit { shared, parts: &parts, query: &query, remote: &remote, id };
+    let request = Unauthenticated { shared, parts: &parts, query: &query, remote: &remote, id };
     match route {
-        Route::Session if parts.method == Method::GET => return visit.ways(),
-        Route::Session if parts.method == Method::POST => return visit.by_token(body).await,
-        Route::Oidc => return visit.begin_oidc().await,
-        Route::OidcCallback => return visit.finish_oidc().await,
+        Route::Session if parts.method == Method::GET => return request.ways(),
+        Route::Session if parts.method == Method::POST => return request.by_token(body).await,
+        Route::Oidc => return request.begin_oidc().await,
+        Route::OidcCallback => return request.finish_oidc().await,
         _ => {}
     }
     let caller = match shared.identities.caller(&parts.method, &parts.headers, &shared.upstream).await {
@@ -129,7 +130,7 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
     };
     shared.limits.request(&format!("user {}", caller.user.name))?;
     let body = read(&parts.headers, body).await?;
-    let ask = Ask {
+    let ctx = RequestContext {
         shared: Arc::clone(shared),
         caller,
         method: parts.method,
@@ -140,13 +141,13 @@ async fn route(shared: &Arc<Shared>, parts: Parts, body: RequestBody, id: &str) 
         remote,
         id: id.to_owned(),
     };
-    let head = ask.method == Method::HEAD;
-    let response = match ask.header("idempotency-key").map(str::to_owned) {
-        Some(key) if !matches!(ask.method, Method::GET | Method::HEAD) => {
-            let (replays, request) = (Arc::clone(shared), crate::idempotency::Request::of(&ask, &key)?);
-            replays.replays.once(request, dispatch(ask, route)).await
+    let head = ctx.method == Method::HEAD;
+    let response = match ctx.header("idempotency-key").map(str::to_owned) {
+        Some(key) if !matches!(ctx.method, Method::GET | Method::HEAD) => {
+            let (replays, request) = (Arc::clone(shared), crate::idempotency::Request::of(&ctx, &key)?);
+            replays.replays.once(request, dispatch(ctx, route)).await
         }
-        _ => dispatch(ask, route).await,
+        _ => dispatch(ctx, route).await,
     }?;
     Ok(if head { response.map(|_| answer::empty(StatusCode::OK).into_body()) } else { response })
 }
@@ -188,8 +189,8 @@ pub(crate) async fn read(headers: &HeaderMap, body: RequestBody) -> Result<bytes
 }
 
 /// Serves everything outside the API: the portal, pages with a button, and `/healthz`.
-async fn page(visit: &Visit<'_>, path: &str) -> Result<Response<Body>> {
-    let Visit { shared, parts, query, remote, .. } = visit;
+async fn page(request: &Unauthenticated<'_>, path: &str) -> Result<Response<Body>> {
+    let Unauthenticated { shared, parts, query, remote, .. } = request;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(Problem::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -205,21 +206,21 @@ async fn page(visit: &Visit<'_>, path: &str) -> Result<Response<Body>> {
         return embed::page(shared, &action, query);
     }
     if let Some(code) = query.get("once").filter(|_| path == "/") {
-        return visit.by_link(code).await;
+        return request.by_link(code).await;
     }
     portal::serve(path, &parts.headers)
         .unwrap_or_else(|| Err(Problem::not_found(format!("{path} not found"))))
 }
 
 /// `GET /v1/me`.
-pub(crate) async fn me(ask: &Ask, status: StatusCode) -> Result<Response<Body>> {
-    ask.query.allow(&[])?;
-    let version = ask.caller.cluster.get("/version").await.map(|version| version["gitVersion"].clone());
+pub(crate) async fn me(ctx: &RequestContext, status: StatusCode) -> Result<Response<Body>> {
+    ctx.query.allow(&[])?;
+    let version = ctx.caller.cluster.get("/version").await.map(|version| version["gitVersion"].clone());
     let mut document = json!({
-        "username": ask.caller.user.name, "groups": ask.caller.user.groups,
-        "cluster": {"name": ask.shared.cluster_name, "version": version.unwrap_or_default()},
+        "username": ctx.caller.user.name, "groups": ctx.caller.user.groups,
+        "cluster": {"name": ctx.shared.cluster_name, "version": version.unwrap_or_default()},
     });
-    match &ask.caller.via {
+    match &ctx.caller.via {
         Via::Bearer => document["via"] = "bearer".into(),
         Via::Session { csrf, expires_at, .. } => {
             document["via"] = "session".into();
@@ -230,64 +231,64 @@ pub(crate) async fn me(ask: &Ask, status: StatusCode) -> Result<Response<Body>> 
     Ok(answer::json(status, &document))
 }
 
-async fn dispatch(ask: Ask, route: Route) -> Result<Response<Body>> {
+async fn dispatch(ctx: RequestContext, route: Route) -> Result<Response<Body>> {
     match route {
-        Route::Me => me(&ask, StatusCode::OK).await,
-        Route::Session => Ok(session::end(&ask)),
+        Route::Me => me(&ctx, StatusCode::OK).await,
+        Route::Session => Ok(session::end(&ctx)),
         // Served before authentication.
         Route::Oidc | Route::OidcCallback => Err(Problem::not_found("no such endpoint")),
-        Route::Overview => overview::get(&ask).await,
-        Route::Audit => audit::list(&ask).await,
-        Route::Operator => operator::get(&ask).await,
-        Route::OpenApi => openapi::get(&ask).await,
+        Route::Overview => overview::get(&ctx).await,
+        Route::Audit => audit::list(&ctx).await,
+        Route::Operator => operator::get(&ctx).await,
+        Route::OpenApi => openapi::get(&ctx).await,
         Route::Kinds => {
-            ask.query.allow(&["builtin"])?;
-            let builtin = ask.query.flag("builtin")?;
-            let catalog = ask.shared.kinds.now().await?;
+            ctx.query.allow(&["builtin"])?;
+            let builtin = ctx.query.flag("builtin")?;
+            let catalog = ctx.shared.kinds.now().await?;
             let shown = catalog.iter().filter(|kind| (builtin || kind.custom) && kind.has_verb("list"));
             let items: Vec<_> = shown.map(|kind| kind.document(false)).collect();
             Ok(answer::json(StatusCode::OK, &json!({"items": items})))
         }
         Route::Kind(kind) => {
-            ask.query.allow(&["version"])?;
-            let kind = ask.kind(&kind).await?;
+            ctx.query.allow(&["version"])?;
+            let kind = ctx.kind(&kind).await?;
             let mut document = kind.document(true);
             let is_sample =
                 |object: &&Value| object["apiVersion"] == kind.api_version() && object["kind"] == kind.kind;
-            document["sample"] = ask.shared.samples.iter().find(is_sample).cloned().unwrap_or_default();
+            document["sample"] = ctx.shared.samples.iter().find(is_sample).cloned().unwrap_or_default();
             Ok(answer::json(StatusCode::OK, &document))
         }
         Route::Access(kind) => {
-            let kind = ask.kind(&kind).await?;
-            access::of_kind(&ask, &kind).await
+            let kind = ctx.kind(&kind).await?;
+            access::of_kind(&ctx, &kind).await
         }
         Route::Instances { kind, namespace } => {
-            let kind = ask.kind(&kind).await?;
+            let kind = ctx.kind(&kind).await?;
             let namespace = namespace.as_deref();
             if !kind.namespaced && namespace.is_some() {
                 return Err(Problem::not_found(format!("{} are cluster-scoped", kind.plural)));
             }
-            if ask.method == Method::POST {
-                return instances::create(&ask, &kind, namespace).await;
+            if ctx.method == Method::POST {
+                return instances::create(&ctx, &kind, namespace).await;
             }
-            ask.query.allow(instances::SELECTION)?;
-            if ask.wants_stream() {
-                return stream::instances(ask, kind, namespace, None).await;
+            ctx.query.allow(instances::SELECTION)?;
+            if ctx.wants_stream() {
+                return stream::instances(ctx, kind, namespace, None).await;
             }
-            instances::get_list(&ask, &kind, namespace).await
+            instances::get_list(&ctx, &kind, namespace).await
         }
-        Route::Instance { kind, namespace, name, part } => instance(ask, &kind, namespace, name, part).await,
+        Route::Instance { kind, namespace, name, part } => instance(ctx, &kind, namespace, name, part).await,
     }
 }
 
 async fn instance(
-    ask: Ask,
+    ctx: RequestContext,
     kind: &str,
     namespace: Option<String>,
     name: String,
     part: Part,
 ) -> Result<Response<Body>> {
-    let kind = ask.kind(kind).await?;
+    let kind = ctx.kind(kind).await?;
     if kind.namespaced != namespace.is_some() {
         let detail = if kind.namespaced {
             format!("{} are namespaced: …/namespaces/{{namespace}}/instances/{name}", kind.plural)
@@ -298,25 +299,25 @@ async fn instance(
     }
     let place = namespace.as_deref();
     match part {
-        Part::Whole if matches!(ask.method, Method::GET | Method::HEAD) => {
-            if ask.wants_stream() {
-                ask.query.allow(instances::SELECTION)?;
-                return stream::instances(ask, kind, place, Some(&name)).await;
+        Part::Whole if matches!(ctx.method, Method::GET | Method::HEAD) => {
+            if ctx.wants_stream() {
+                ctx.query.allow(instances::SELECTION)?;
+                return stream::instances(ctx, kind, place, Some(&name)).await;
             }
-            instances::get_one(&ask, &kind, place, &name).await
+            instances::get_one(&ctx, &kind, place, &name).await
         }
-        Part::Whole => instances::write_one(&ask, &kind, place, &name).await,
-        Part::Status => instances::status(&ask, &kind, place, &name).await,
-        Part::Events => tree::events(&ask, &kind, place, &name).await,
-        Part::Tree if ask.wants_stream() => {
-            ask.query.allow(&["version", "lastEventId"])?;
-            stream::tree(ask, kind, namespace, name).await
+        Part::Whole => instances::write_one(&ctx, &kind, place, &name).await,
+        Part::Status => instances::status(&ctx, &kind, place, &name).await,
+        Part::Events => tree::events(&ctx, &kind, place, &name).await,
+        Part::Tree if ctx.wants_stream() => {
+            ctx.query.allow(&["version", "lastEventId"])?;
+            stream::tree(ctx, kind, namespace, name).await
         }
-        Part::Tree => tree::get(&ask, &kind, place, &name).await,
-        Part::Logs => logs::get(ask, &kind, place, &name).await,
-        Part::Actions => actions::list_of(&ask, &kind, place, &name).await,
-        Part::Action(action) => actions::take(&ask, &kind, place, &name, &action).await,
-        Part::History => history::list(&ask, &kind, place, &name).await,
-        Part::Revision(revision) => history::one(&ask, &kind, place, &name, &revision).await,
+        Part::Tree => tree::get(&ctx, &kind, place, &name).await,
+        Part::Logs => logs::get(ctx, &kind, place, &name).await,
+        Part::Actions => actions::list_of(&ctx, &kind, place, &name).await,
+        Part::Action(action) => actions::take(&ctx, &kind, place, &name, &action).await,
+        Part::History => history::list(&ctx, &kind, place, &name).await,
+        Part::Revision(revision) => history::one(&ctx, &kind, place, &name, &revision).await,
     }
 }

@@ -13,12 +13,12 @@ use crate::{
     identity::{Caller, Cookie, SESSION},
     oidc::{Oidc, SIGN_IN},
     problem::{Problem, Result},
-    request::{Ask, Query},
+    request::{Query, RequestContext},
     server,
 };
 
 /// A request that is not authenticated yet.
-pub(crate) struct Visit<'a> {
+pub(crate) struct Unauthenticated<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) parts: &'a Parts,
     pub(crate) query: &'a Query,
@@ -26,7 +26,7 @@ pub(crate) struct Visit<'a> {
     pub(crate) id: &'a str,
 }
 
-impl Visit<'_> {
+impl Unauthenticated<'_> {
     /// Serves `GET /v1/session`: the ways to sign in besides a token.
     pub(crate) fn ways(&self) -> Result<Response<Body>> {
         self.query.allow(&[])?;
@@ -49,8 +49,8 @@ impl Visit<'_> {
         let request: Value = serde_json::from_slice(&body).map_err(|_| wrong())?;
         let token = request["token"].as_str().map(str::trim).ok_or_else(wrong)?;
         let (session, caller) = self.shared.identities.sign_in(token, &self.shared.upstream).await?;
-        let ask = self.signed_in(caller, StatusCode::CREATED);
-        let mut response = server::me(&ask, StatusCode::CREATED).await?;
+        let ctx = self.signed_in(caller, StatusCode::CREATED);
+        let mut response = server::me(&ctx, StatusCode::CREATED).await?;
         self.add_cookie(&mut response, Cookie::Session.set(&session, SESSION, self.shared.is_tls));
         Ok(response)
     }
@@ -144,8 +144,8 @@ impl Visit<'_> {
     }
 
     /// Audits a sign-in.
-    fn signed_in(&self, caller: Caller, status: StatusCode) -> Ask {
-        let ask = Ask {
+    fn signed_in(&self, caller: Caller, status: StatusCode) -> RequestContext {
+        let ctx = RequestContext {
             shared: Arc::clone(self.shared),
             caller,
             method: self.parts.method.clone(),
@@ -156,17 +156,17 @@ impl Visit<'_> {
             remote: self.remote.to_owned(),
             id: self.id.to_owned(),
         };
-        audit::session(&ask, "login", status);
-        ask
+        audit::session(&ctx, "login", status);
+        ctx
     }
 }
 
 /// `DELETE /v1/session`.
-pub(crate) fn end(ask: &Ask) -> Response<Body> {
-    ask.shared.identities.close(&ask.headers);
-    audit::session(ask, "logout", StatusCode::NO_CONTENT);
+pub(crate) fn end(ctx: &RequestContext) -> Response<Body> {
+    ctx.shared.identities.close(&ctx.headers);
+    audit::session(ctx, "logout", StatusCode::NO_CONTENT);
     let mut response = answer::empty(StatusCode::NO_CONTENT);
-    if let Some(cookie) = Cookie::Session.clear(ask.shared.is_tls) {
+    if let Some(cookie) = Cookie::Session.clear(ctx.shared.is_tls) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     response

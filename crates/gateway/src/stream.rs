@@ -17,7 +17,7 @@ use crate::{
     instances::{self, Selection},
     kinds::Kind,
     problem::{Problem, Result},
-    request::Ask,
+    request::RequestContext,
     shared_watch::{Change, Changes, Next},
     tree::Tree,
     watch::Target,
@@ -46,11 +46,11 @@ fn frame(event: &str, id: Option<&str>, data: &Value) -> Bytes {
 struct Frames(mpsc::Sender<Bytes>);
 
 /// The client has disconnected, or the stream was ended.
-struct Left;
+struct Disconnected;
 
 impl Frames {
-    async fn send(&self, frame: Bytes) -> Result<(), Left> {
-        self.0.send(frame).await.map_err(|_| Left)
+    async fn send(&self, frame: Bytes) -> Result<(), Disconnected> {
+        self.0.send(frame).await.map_err(|_| Disconnected)
     }
 }
 
@@ -65,9 +65,9 @@ fn response(receiver: mpsc::Receiver<Bytes>) -> Response<Body> {
 }
 
 /// Returns the resourceVersion that a client resumes from.
-fn resume_from(ask: &Ask) -> Result<Option<String>> {
+fn resume_from(ctx: &RequestContext) -> Result<Option<String>> {
     let given =
-        ask.header("last-event-id").or_else(|| ask.query.get("lastEventId")).filter(|id| !id.is_empty());
+        ctx.header("last-event-id").or_else(|| ctx.query.get("lastEventId")).filter(|id| !id.is_empty());
     let Some(id) = given else { return Ok(None) };
     let is_version = id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_version
@@ -77,7 +77,7 @@ fn resume_from(ask: &Ask) -> Result<Option<String>> {
 
 /// A stream of the objects of a kind, or of one of them.
 struct Feed {
-    ask: Ask,
+    ctx: RequestContext,
     kind: Arc<Kind>,
     path: String,
     selection: Selection,
@@ -92,28 +92,28 @@ struct Feed {
 
 /// Serves the stream of a list, or of one instance.
 pub(crate) async fn instances(
-    ask: Ask,
+    ctx: RequestContext,
     kind: Arc<Kind>,
     namespace: Option<&str>,
     name: Option<&str>,
 ) -> Result<Response<Body>> {
-    let mut selection = Selection::read(&ask, &kind)?;
+    let mut selection = Selection::read(&ctx, &kind)?;
     if let Some(name) = name {
         selection.selectors +=
             &format!("&fieldSelector={}", crate::upstream::encode(&format!("metadata.name={name}")));
     }
-    let place = ask.shared.limits.stream(&ask.caller.user.name)?;
-    let (path, resumed) = (kind.path(namespace, None), resume_from(&ask)?);
+    let place = ctx.shared.limits.stream(&ctx.caller.user.name)?;
+    let (path, resumed) = (kind.path(namespace, None), resume_from(&ctx)?);
     // Checked before the response begins, so that a refusal has its own status, and before joining a watch that was authorized
     // earlier.
-    let access = access::check(&ask, &kind, "watch", "", namespace, name).await?;
+    let access = access::check(&ctx, &kind, "watch", "", namespace, name).await?;
     if access["allowed"] != true {
         let reason = access["reason"].as_str().unwrap_or_default();
         return Err(Problem::new(StatusCode::FORBIDDEN, "Forbidden", reason));
     }
     let (objects, version) = match resumed {
         None => {
-            let (objects, version) = instances::all(&ask.caller.cluster, &path, &selection.selectors).await?;
+            let (objects, version) = instances::all(&ctx.caller.cluster, &path, &selection.selectors).await?;
             (Some(objects), version)
         }
         Some(version) => (None, version),
@@ -123,10 +123,10 @@ pub(crate) async fn instances(
     let rendition = format!(
         "{} {} {}",
         kind.definition_version(),
-        ask.query.flag("reveal")?,
-        ask.query.get("fields").unwrap_or_default()
+        ctx.query.flag("reveal")?,
+        ctx.query.get("fields").unwrap_or_default()
     );
-    let feed = Feed { ask, kind, path, selection, rendition, known, frames: Frames(sender), _place: place };
+    let feed = Feed { ctx, kind, path, selection, rendition, known, frames: Frames(sender), _place: place };
     tokio::spawn(async move {
         // The client disconnecting is not an error.
         let _ = feed.run(objects, &version).await;
@@ -137,10 +137,10 @@ pub(crate) async fn instances(
 impl Feed {
     fn changes(&self, version: &str) -> Changes {
         let target = Target::new(self.path.as_str(), self.selection.selectors.as_str());
-        Changes::after(&self.ask.shared.watches, &self.ask.caller.cluster, target, version)
+        Changes::after(&self.ctx.shared.watches, &self.ctx.caller.cluster, target, version)
     }
 
-    async fn run(mut self, objects: Option<Vec<Value>>, version: &str) -> Result<(), Left> {
+    async fn run(mut self, objects: Option<Vec<Value>>, version: &str) -> Result<(), Disconnected> {
         // Joined before the initial state is sent: a client that reads it slowly misses no event.
         let mut changes = self.changes(version);
         if let Some(objects) = objects {
@@ -148,15 +148,15 @@ impl Feed {
         }
         let mut alive = interval(ALIVE);
         // A shared watch may outlive the session of any one of its streams.
-        let session_end = self.ask.caller.session_end();
+        let session_end = self.ctx.caller.session_end();
         tokio::pin!(session_end);
         let mut next_delivery = Instant::now();
         loop {
             let next = tokio::select! {
-                () = self.frames.0.closed() => return Err(Left),
+                () = self.frames.0.closed() => return Err(Disconnected),
                 () = &mut session_end => return self.end(&session_ended()).await,
                 _ = alive.tick() => {
-                    if let Err(problem) = check_token(&self.ask).await {
+                    if let Err(problem) = check_token(&self.ctx).await {
                         return self.end(&problem).await;
                     }
                     self.frames.send(Bytes::from_static(b":\n\n")).await?;
@@ -174,7 +174,7 @@ impl Feed {
         }
     }
 
-    async fn tell(&mut self, next: Result<Next>, changes: &mut Changes) -> Result<(), Left> {
+    async fn tell(&mut self, next: Result<Next>, changes: &mut Changes) -> Result<(), Disconnected> {
         let ended = match next {
             Ok(Next::Changed(change)) => return self.change(&change, &changes.version()).await,
             // A frame without data advances the client's last event ID and dispatches no event.
@@ -184,7 +184,7 @@ impl Feed {
             Ok(Next::Expired) => {
                 self.frames.send(frame("reset", None, &json!({}))).await?;
                 self.known = Some(HashSet::new());
-                let cluster = &self.ask.caller.cluster;
+                let cluster = &self.ctx.caller.cluster;
                 match instances::all(cluster, &self.path, &self.selection.selectors).await {
                     Ok((objects, version)) => {
                         *changes = self.changes(&version);
@@ -196,15 +196,15 @@ impl Feed {
             Err(problem) => problem,
         };
         self.end(&ended).await?;
-        Err(Left)
+        Err(Disconnected)
     }
 
-    async fn end(&self, problem: &Problem) -> Result<(), Left> {
-        self.frames.send(frame("problem", None, &problem.document(&self.ask.id))).await
+    async fn end(&self, problem: &Problem) -> Result<(), Disconnected> {
+        self.frames.send(frame("problem", None, &problem.document(&self.ctx.id))).await
     }
 
     /// Sends the complete state. The ID to resume from follows at its end: a partial state cannot be resumed.
-    async fn state(&mut self, objects: Vec<Value>, version: &str) -> Result<(), Left> {
+    async fn state(&mut self, objects: Vec<Value>, version: &str) -> Result<(), Disconnected> {
         for object in objects {
             if self.selection.holds(&object, &self.kind) {
                 self.note("ADDED", &object);
@@ -214,7 +214,7 @@ impl Feed {
         self.frames.send(frame("sync", Some(version), &json!({"resourceVersion": version}))).await
     }
 
-    async fn change(&mut self, change: &Change, version: &str) -> Result<(), Left> {
+    async fn change(&mut self, change: &Change, version: &str) -> Result<(), Disconnected> {
         let (event, object) = (change.kind, &change.object);
         let wanted = event != "DELETED" && self.selection.holds(object, &self.kind);
         let had = self.known.as_ref().is_none_or(|known| known.contains(uid(object)));
@@ -243,12 +243,12 @@ impl Feed {
     }
 
     fn render(&self, event: &str, object: &Value, id: Option<&str>) -> Result<Bytes> {
-        let item = self.selection.item(&self.ask, &self.kind, object)?;
+        let item = self.selection.item(&self.ctx, &self.kind, object)?;
         Ok(frame("change", id, &json!({"type": event, "item": item})))
     }
 
     /// Sends a change. The parameters were validated before; an object that cannot be shown is sent as a problem.
-    async fn show(&self, made: Result<Bytes>) -> Result<(), Left> {
+    async fn show(&self, made: Result<Bytes>) -> Result<(), Disconnected> {
         match made {
             Ok(frame) => self.frames.send(frame).await,
             Err(problem) => self.end(&problem).await,
@@ -265,8 +265,8 @@ fn session_ended() -> Problem {
 }
 
 /// Fails once the cluster no longer accepts the caller's token.
-async fn check_token(ask: &Ask) -> Result<()> {
-    let caller = ask.shared.identities.caller(&http::Method::GET, &ask.headers, &ask.shared.upstream).await;
+async fn check_token(ctx: &RequestContext) -> Result<()> {
+    let caller = ctx.shared.identities.caller(&http::Method::GET, &ctx.headers, &ctx.shared.upstream).await;
     match caller {
         Err(problem) if problem.status.is_client_error() => Err(problem),
         _ => Ok(()),
@@ -275,15 +275,15 @@ async fn check_token(ask: &Ask) -> Result<()> {
 
 /// Serves the stream of a tree: the whole tree, whenever something in it has changed.
 pub(crate) async fn tree(
-    ask: Ask,
+    ctx: RequestContext,
     kind: Arc<Kind>,
     namespace: Option<String>,
     name: String,
 ) -> Result<Response<Body>> {
-    let place = ask.shared.limits.stream(&ask.caller.user.name)?;
-    let tree = Tree::look(&ask, &kind, namespace.as_deref(), &name).await?;
+    let place = ctx.shared.limits.stream(&ctx.caller.user.name)?;
+    let tree = Tree::look(&ctx, &kind, namespace.as_deref(), &name).await?;
     let (sender, receiver) = mpsc::channel(WAITING);
-    let feed = TreeFeed { ask, kind, namespace, name, frames: Frames(sender), _place: place };
+    let feed = TreeFeed { ctx, kind, namespace, name, frames: Frames(sender), _place: place };
     tokio::spawn(async move {
         // The client disconnecting is not an error.
         let _ = feed.run(tree).await;
@@ -293,7 +293,7 @@ pub(crate) async fn tree(
 
 /// A stream of a changing tree.
 struct TreeFeed {
-    ask: Ask,
+    ctx: RequestContext,
     kind: Arc<Kind>,
     namespace: Option<String>,
     name: String,
@@ -303,20 +303,20 @@ struct TreeFeed {
 }
 
 impl TreeFeed {
-    async fn run(self, mut tree: Tree) -> Result<(), Left> {
+    async fn run(self, mut tree: Tree) -> Result<(), Disconnected> {
         self.frames.send(frame("tree", None, &tree.document)).await?;
-        let mut watching = tree.watch(&self.ask);
+        let mut watching = tree.watch(&self.ctx);
         let mut looked = Instant::now();
         let mut next_look = looked + LOOK_AGAIN;
         let mut alive = interval(ALIVE);
-        let session_end = self.ask.caller.session_end();
+        let session_end = self.ctx.caller.session_end();
         tokio::pin!(session_end);
         loop {
             tokio::select! {
-                () = self.frames.0.closed() => return Err(Left),
+                () = self.frames.0.closed() => return Err(Disconnected),
                 () = &mut session_end => return self.end(&session_ended()).await,
                 _ = alive.tick() => {
-                    if let Err(problem) = check_token(&self.ask).await {
+                    if let Err(problem) = check_token(&self.ctx).await {
                         return self.end(&problem).await;
                     }
                     self.frames.send(Bytes::from_static(b":\n\n")).await?;
@@ -327,7 +327,7 @@ impl TreeFeed {
                     }
                 }
                 () = sleep_until(next_look) => {
-                    let look = Tree::look(&self.ask, &self.kind, self.namespace.as_deref(), &self.name).await;
+                    let look = Tree::look(&self.ctx, &self.kind, self.namespace.as_deref(), &self.name).await;
                     looked = Instant::now();
                     next_look = looked + LOOK_AGAIN;
                     match look {
@@ -336,7 +336,7 @@ impl TreeFeed {
                                 self.frames.send(frame("tree", None, &now.document)).await?;
                             }
                             tree = now;
-                            watching = tree.watch(&self.ask);
+                            watching = tree.watch(&self.ctx);
                         }
                         Err(problem) if problem.status.is_server_error() => next_look = looked + LOOK,
                         Err(problem) => return self.end(&problem).await,
@@ -346,8 +346,8 @@ impl TreeFeed {
         }
     }
 
-    async fn end(&self, problem: &Problem) -> Result<(), Left> {
-        self.frames.send(frame("problem", None, &problem.document(&self.ask.id))).await
+    async fn end(&self, problem: &Problem) -> Result<(), Disconnected> {
+        self.frames.send(frame("problem", None, &problem.document(&self.ctx.id))).await
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     health::{self, Health},
     kinds::{Catalog, Kind, items, list, name_of, namespace_of},
     problem::{Problem, Result},
-    request::Ask,
+    request::RequestContext,
     shared_watch::{Change, Changes, Next},
     watch::Target,
 };
@@ -76,8 +76,8 @@ struct Candidates {
     lists: Vec<(String, String)>,
 }
 
-async fn candidates(ask: &Ask, root: &Value) -> Result<Candidates> {
-    let catalog: Arc<Catalog> = ask.shared.kinds.all().await?;
+async fn candidates(ctx: &RequestContext, root: &Value) -> Result<Candidates> {
+    let catalog: Arc<Catalog> = ctx.shared.kinds.all().await?;
     let namespace = namespace_of(root);
     let is_candidate = |kind: &&Arc<Kind>| {
         (kind.custom || MADE.contains(&kind.name().as_str()) || is_kind_of(kind, root))
@@ -90,7 +90,7 @@ async fn candidates(ask: &Ask, root: &Value) -> Result<Candidates> {
         let path = kind.path(namespace, None);
         let accept =
             if METADATA_ONLY.contains(&kind.name().as_str()) { METADATA } else { "application/json" };
-        let found = ask.caller.cluster.get_as(&path, accept).await;
+        let found = ctx.caller.cluster.get_as(&path, accept).await;
         (kind, found)
     });
     let lists: Vec<(Arc<Kind>, Result<Value>)> = lists.buffer_unordered(AT_ONCE).collect().await;
@@ -161,9 +161,14 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) async fn look(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Self> {
-        let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
-        let candidates = candidates(ask, &root).await?;
+    pub(crate) async fn look(
+        ctx: &RequestContext,
+        kind: &Kind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Self> {
+        let root = ctx.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+        let candidates = candidates(ctx, &root).await?;
         let root = node(kind, &root, &candidates, &mut HashSet::new());
         let mut uids = HashSet::new();
         collect_uids(&root, &mut uids);
@@ -172,10 +177,10 @@ impl Tree {
     }
 
     /// Watches everything that may be in the tree, from the state it was built from. Metadata is enough to notice a change.
-    pub(crate) fn watch(&self, ask: &Ask) -> TreeWatch {
+    pub(crate) fn watch(&self, ctx: &RequestContext) -> TreeWatch {
         let changes = self.lists.iter().map(|(path, version)| {
             let target = Target::metadata(path.as_str());
-            let changes = Changes::after(&ask.shared.watches, &ask.caller.cluster, target, version);
+            let changes = Changes::after(&ctx.shared.watches, &ctx.caller.cluster, target, version);
             stream::unfold(Some(changes), next_change).boxed()
         });
         TreeWatch(stream::select_all(changes))
@@ -223,18 +228,18 @@ async fn next_change(changes: Option<Changes>) -> Option<(Option<Arc<Change>>, O
 
 /// `GET …/tree`.
 pub(crate) async fn get(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Response<Body>> {
-    ask.query.allow(&["version"])?;
-    Ok(answer::json(StatusCode::OK, &Tree::look(ask, kind, namespace, name).await?.document))
+    ctx.query.allow(&["version"])?;
+    Ok(answer::json(StatusCode::OK, &Tree::look(ctx, kind, namespace, name).await?.document))
 }
 
 /// Returns the dependents of an object, at any depth, without the object.
-pub(crate) async fn below(ask: &Ask, root: &Value) -> Result<Vec<Found>> {
-    let candidates = candidates(ask, root).await?;
+pub(crate) async fn below(ctx: &RequestContext, root: &Value) -> Result<Vec<Found>> {
+    let candidates = candidates(ctx, root).await?;
     let mut found: Vec<Found> = Vec::new();
     let mut seen: HashSet<String> = HashSet::new();
     let mut next = vec![uid(root).to_owned()];
@@ -250,30 +255,30 @@ pub(crate) async fn below(ask: &Ask, root: &Value) -> Result<Vec<Found>> {
 }
 
 /// Returns references to the objects that would be garbage collected with an object.
-pub(crate) async fn owned(ask: &Ask, root: &Value) -> Result<Vec<Value>> {
+pub(crate) async fn owned(ctx: &RequestContext, root: &Value) -> Result<Vec<Value>> {
     if root.is_null() {
         return Ok(Vec::new());
     }
-    Ok(below(ask, root).await?.iter().map(|(kind, object)| reference(Some(kind), object)).collect())
+    Ok(below(ctx, root).await?.iter().map(|(kind, object)| reference(Some(kind), object)).collect())
 }
 
 /// `GET …/events`.
 pub(crate) async fn events(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
 ) -> Result<Response<Body>> {
-    ask.query.allow(&["version", "tree"])?;
-    let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+    ctx.query.allow(&["version", "tree"])?;
+    let root = ctx.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     let mut of: HashMap<String, Value> = HashMap::new();
     of.insert(uid(&root).to_owned(), reference(Some(kind), &root));
-    if ask.query.flag("tree")? {
-        for (kind, object) in below(ask, &root).await? {
+    if ctx.query.flag("tree")? {
+        for (kind, object) in below(ctx, &root).await? {
             of.insert(uid(&object).to_owned(), reference(Some(&kind), &object));
         }
     }
-    let events = ask.shared.kinds.find("events", None).await?;
+    let events = ctx.shared.kinds.find("events", None).await?;
     // Events about cluster-scoped objects are in the namespace `default`.
     let path = events.path(Some(namespace_of(&root).unwrap_or("default")), None);
     let path = match of.len() {
@@ -283,7 +288,7 @@ pub(crate) async fn events(
         ),
         _ => path,
     };
-    let found = ask.caller.cluster.get(&path).await?;
+    let found = ctx.caller.cluster.get(&path).await?;
     let mut shown: Vec<Value> = items(&found).filter_map(|event| shown_event(event, &of)).collect();
     shown.sort_by(|one, other| text(&other["lastSeen"]).cmp(text(&one["lastSeen"])));
     Ok(answer::json(StatusCode::OK, &json!({"items": shown})))
@@ -317,12 +322,17 @@ fn shown_event(event: &Value, of: &HashMap<String, Value>) -> Option<Value> {
 }
 
 /// Returns the pods of an object's tree, or the object itself if it is a pod.
-pub(crate) async fn pods(ask: &Ask, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<Vec<Value>> {
-    let root = ask.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
+pub(crate) async fn pods(
+    ctx: &RequestContext,
+    kind: &Kind,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Vec<Value>> {
+    let root = ctx.caller.cluster.get(&kind.path(namespace, Some(name))).await?;
     if kind.name() == "pods" {
         return Ok(vec![root]);
     }
-    let found = below(ask, &root).await?;
+    let found = below(ctx, &root).await?;
     let pods: Vec<Value> =
         found.into_iter().filter(|(kind, _)| kind.name() == "pods").map(|(_, pod)| pod).collect();
     if pods.is_empty() {

@@ -14,7 +14,7 @@ use crate::{
     kinds::{Kind, name_of, namespace_of},
     problem::{Problem, Result},
     redact,
-    request::Ask,
+    request::RequestContext,
     tree,
     watch::{Event, Watch},
 };
@@ -86,9 +86,9 @@ impl Change {
 }
 
 /// Returns how long the caller wants to wait for readiness.
-fn wait(ask: &Ask) -> Result<Option<Duration>> {
-    let time = ask.query.duration("timeout", LONGEST_WAIT)?;
-    match ask.query.get("wait") {
+fn wait(ctx: &RequestContext) -> Result<Option<Duration>> {
+    let time = ctx.query.duration("timeout", LONGEST_WAIT)?;
+    match ctx.query.get("wait") {
         None => Ok(None),
         Some("ready") => Ok(Some(time.unwrap_or(DEFAULT_WAIT))),
         Some(other) => {
@@ -99,7 +99,7 @@ fn wait(ask: &Ask) -> Result<Option<Duration>> {
 
 /// Performs or dry-runs a write as the caller, and responds with the result.
 pub(crate) async fn perform(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: Option<&str>,
@@ -107,16 +107,16 @@ pub(crate) async fn perform(
     mut change: Change,
     live: Option<Value>,
 ) -> Result<Response<Body>> {
-    let (dry_run, wait) = (ask.query.flag("dryRun")?, wait(ask)?);
+    let (dry_run, wait) = (ctx.query.flag("dryRun")?, wait(ctx)?);
     redact::refuse_marks(&change.body)?;
-    let if_match = ask.if_match()?;
+    let if_match = ctx.if_match()?;
     if let Some(version) = &if_match {
         change.only_if(version);
     }
     if dry_run {
         change.only_try();
     }
-    let cluster = &ask.caller.cluster;
+    let cluster = &ctx.caller.cluster;
     let object_path = name.map(|name| kind.path(namespace, Some(name)));
     let unversioned = change.is_unversioned();
     let mut before = match (live, &object_path) {
@@ -133,7 +133,7 @@ pub(crate) async fn perform(
             "PreconditionFailed",
             format!("{version:?} is not a resourceVersion"),
         );
-        let current = if before.is_null() { Value::Null } else { instances::shown(ask, kind, &before)? };
+        let current = if before.is_null() { Value::Null } else { instances::shown(ctx, kind, &before)? };
         return Err(problem.with("current", current));
     }
     let path = format!("{}{}", change.path, change.query(dry_run));
@@ -157,10 +157,10 @@ pub(crate) async fn perform(
         Err(problem) => {
             if !dry_run {
                 let place = (namespace, name.or(Some(name_of(&change.body))).filter(|name| !name.is_empty()));
-                audit::refused(ask, kind, place, action, &problem);
+                audit::refused(ctx, kind, place, action, &problem);
             }
             return Err(
-                conflict(ask, kind, &change, if_match.is_some(), object_path.as_deref(), problem).await
+                conflict(ctx, kind, &change, if_match.is_some(), object_path.as_deref(), problem).await
             );
         }
     };
@@ -178,9 +178,9 @@ pub(crate) async fn perform(
     let shown = |object: &Value| diff::comparable(&redact::hide(object, kind));
     let (old, new) = (shown(&before), shown(&after));
     if dry_run {
-        let follow = if deleted { tree::owned(ask, &before).await? } else { Vec::new() };
+        let follow = if deleted { tree::owned(ctx, &before).await? } else { Vec::new() };
         let document = json!({
-            "dryRun": true, "object": if after.is_null() { Value::Null } else { instances::shown(ask, kind, &after)? },
+            "dryRun": true, "object": if after.is_null() { Value::Null } else { instances::shown(ctx, kind, &after)? },
             "changes": diff::changes(&old, &new), "yaml": diff::yaml(&old, &new, "live", "dry run"), "follow": follow,
         });
         return Ok(answer::json(StatusCode::OK, &document));
@@ -189,19 +189,19 @@ pub(crate) async fn perform(
     let place = if place.is_empty() { name.unwrap_or_default().to_owned() } else { place };
     let namespace = namespace.or_else(|| namespace_of(&after)).map(str::to_owned);
     let namespace = namespace.as_deref();
-    audit::accepted(ask, kind, (namespace, Some(&place)), action, status, diff::changes(&old, &new));
+    audit::accepted(ctx, kind, (namespace, Some(&place)), action, status, diff::changes(&old, &new));
     if !deleted {
-        history::record(ask, kind, &before, &after).await;
+        history::record(ctx, kind, &before, &after).await;
     }
     if deleted {
-        return gone(ask, kind, namespace, &place, &before, &result, wait).await;
+        return gone(ctx, kind, namespace, &place, &before, &result, wait).await;
     }
     let after = match wait {
         None => after,
-        Some(time) => until_ready(ask, kind, after, time).await?,
+        Some(time) => until_ready(ctx, kind, after, time).await?,
     };
-    let yaml = ask.accepts("application/yaml");
-    let mut response = answer::object(status, &instances::shown(ask, kind, &after)?, yaml);
+    let yaml = ctx.accepts("application/yaml");
+    let mut response = answer::object(status, &instances::shown(ctx, kind, &after)?, yaml);
     if status == StatusCode::CREATED
         && let Ok(location) = HeaderValue::from_str(&instances::address(kind, namespace, &place))
     {
@@ -212,7 +212,7 @@ pub(crate) async fn perform(
 
 /// Turns a conflict with the caller's resourceVersion into 412, together with the current object.
 async fn conflict(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     change: &Change,
     if_match: bool,
@@ -221,8 +221,8 @@ async fn conflict(
 ) -> Problem {
     let named = change.method == Method::PUT && change.content_type == JSON;
     let Some(path) = path.filter(|_| is_stale(&problem) && (if_match || named)) else { return problem };
-    let current = match ask.caller.cluster.get(path).await {
-        Ok(current) => instances::shown(ask, kind, &current).unwrap_or_default(),
+    let current = match ctx.caller.cluster.get(path).await {
+        Ok(current) => instances::shown(ctx, kind, &current).unwrap_or_default(),
         Err(_) => Value::Null,
     };
     problem.with_status(StatusCode::PRECONDITION_FAILED, "PreconditionFailed").with("current", current)
@@ -252,7 +252,7 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
 
 /// Responds to a delete: with the object while finalizers hold it, else that it is gone.
 async fn gone(
-    ask: &Ask,
+    ctx: &RequestContext,
     kind: &Kind,
     namespace: Option<&str>,
     name: &str,
@@ -263,7 +263,7 @@ async fn gone(
     let held = result["kind"] != "Status" && result.pointer("/metadata/finalizers").is_some();
     if let Some(time) = wait.filter(|_| held) {
         let deadline = Instant::now() + time;
-        let mut watch = Watch::one(&ask.caller.cluster, kind, namespace, name, version_of(result));
+        let mut watch = Watch::one(&ctx.caller.cluster, kind, namespace, name, version_of(result));
         loop {
             match timeout_at(deadline, watch.next()).await {
                 Ok(Ok(Event::Changed { kind: "DELETED", .. })) => break,
@@ -280,7 +280,7 @@ async fn gone(
     }
     let status = if held && wait.is_none() { StatusCode::ACCEPTED } else { StatusCode::OK };
     let object = if result["kind"] == "Status" { before } else { result };
-    Ok(answer::object(status, &instances::shown(ask, kind, object)?, ask.accepts("application/yaml")))
+    Ok(answer::object(status, &instances::shown(ctx, kind, object)?, ctx.accepts("application/yaml")))
 }
 
 /// Whether the cluster can have issued this version; it reports others as an internal error. The empty string, which means no
@@ -294,10 +294,10 @@ fn version_of(object: &Value) -> &str {
 }
 
 /// Waits until an object is ready, and responds with it.
-async fn until_ready(ask: &Ask, kind: &Kind, object: Value, time: Duration) -> Result<Value> {
+async fn until_ready(ctx: &RequestContext, kind: &Kind, object: Value, time: Duration) -> Result<Value> {
     let deadline = Instant::now() + time;
     let name = name_of(&object).to_owned();
-    let mut watch = Watch::one(&ask.caller.cluster, kind, namespace_of(&object), &name, version_of(&object));
+    let mut watch = Watch::one(&ctx.caller.cluster, kind, namespace_of(&object), &name, version_of(&object));
     let mut object = object;
     loop {
         let health = Health::of(&object, kind.custom);

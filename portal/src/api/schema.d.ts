@@ -9,7 +9,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who did what */
+        /** List audit entries */
         get: operations["audit"];
         put?: never;
         post?: never;
@@ -26,7 +26,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The kinds of the cluster */
+        /** List the cluster's kinds */
         get: operations["kinds"];
         put?: never;
         post?: never;
@@ -43,7 +43,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A kind, with its schema */
+        /** Get a kind with its schema */
         get: operations["kind"];
         put?: never;
         post?: never;
@@ -60,7 +60,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the caller may do */
+        /** Get the caller's permissions on a kind */
         get: operations["access"];
         put?: never;
         post?: never;
@@ -77,10 +77,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists instances */
+        /** List instances */
         get: operations["list-all"];
         put?: never;
-        /** Creates an instance */
+        /** Create an instance */
         post: operations["create-any"];
         delete?: never;
         options?: never;
@@ -95,16 +95,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Gets an instance */
+        /** Get an instance */
         get: operations["get-cluster-scoped"];
-        /** Replaces an instance */
+        /** Replace an instance */
         put: operations["replace-cluster-scoped"];
         post?: never;
-        /** Deletes an instance */
+        /** Delete an instance */
         delete: operations["delete-cluster-scoped"];
         options?: never;
         head?: never;
-        /** Patches an instance */
+        /** Patch an instance */
         patch: operations["patch-cluster-scoped"];
         trace?: never;
     };
@@ -115,7 +115,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What can be done with it */
+        /** List the actions on an instance */
         get: operations["actions-cluster-scoped"];
         put?: never;
         post?: never;
@@ -134,7 +134,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Takes an action */
+        /** Run an action on an instance */
         post: operations["act-cluster-scoped"];
         delete?: never;
         options?: never;
@@ -149,7 +149,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to it */
+        /** List an instance's events */
         get: operations["events-cluster-scoped"];
         put?: never;
         post?: never;
@@ -166,7 +166,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its revisions */
+        /** List an instance's revisions */
         get: operations["history-cluster-scoped"];
         put?: never;
         post?: never;
@@ -183,7 +183,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What two of its revisions differ in */
+        /** Compare two revisions of an instance */
         get: operations["history-compare-cluster-scoped"];
         put?: never;
         post?: never;
@@ -200,7 +200,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One of its revisions */
+        /** Get a revision of an instance */
         get: operations["history-revision-cluster-scoped"];
         put?: never;
         post?: never;
@@ -217,7 +217,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Logs of its pods */
+        /** Get the logs of an instance's pods */
         get: operations["logs-cluster-scoped"];
         put?: never;
         post?: never;
@@ -234,7 +234,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its health and conditions */
+        /** Get an instance's health and conditions */
         get: operations["status-cluster-scoped"];
         put?: never;
         post?: never;
@@ -251,7 +251,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What belongs to it */
+        /** Get an instance's tree of owned objects */
         get: operations["tree-cluster-scoped"];
         put?: never;
         post?: never;
@@ -268,10 +268,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists instances */
+        /** List instances */
         get: operations["list"];
         put?: never;
-        /** Creates an instance */
+        /** Create an instance */
         post: operations["create"];
         delete?: never;
         options?: never;
@@ -286,16 +286,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Gets an instance */
+        /** Get an instance */
         get: operations["get"];
-        /** Replaces an instance */
+        /** Replace an instance */
         put: operations["replace"];
         post?: never;
-        /** Deletes an instance */
+        /** Delete an instance */
         delete: operations["delete"];
         options?: never;
         head?: never;
-        /** Patches an instance */
+        /** Patch an instance */
         patch: operations["patch"];
         trace?: never;
     };
@@ -306,7 +306,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What can be done with it */
+        /** List the actions on an instance */
         get: operations["actions"];
         put?: never;
         post?: never;
@@ -325,7 +325,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Takes an action */
+        /** Run an action on an instance */
         post: operations["act"];
         delete?: never;
         options?: never;
@@ -340,7 +340,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to it */
+        /** List an instance's events */
         get: operations["events"];
         put?: never;
         post?: never;
@@ -357,7 +357,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its revisions */
+        /** List an instance's revisions */
         get: operations["history"];
         put?: never;
         post?: never;
@@ -374,7 +374,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What two of its revisions differ in */
+        /** Compare two revisions of an instance */
         get: operations["history-compare"];
         put?: never;
         post?: never;
@@ -391,7 +391,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One of its revisions */
+        /** Get a revision of an instance */
         get: operations["history-revision"];
         put?: never;
         post?: never;
@@ -408,7 +408,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Logs of its pods */
+        /** Get the logs of an instance's pods */
         get: operations["logs"];
         put?: never;
         post?: never;
@@ -425,7 +425,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Its health and conditions */
+        /** Get an instance's health and conditions */
         get: operations["status"];
         put?: never;
         post?: never;
@@ -442,7 +442,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What belongs to it */
+        /** Get an instance's tree of owned objects */
         get: operations["tree"];
         put?: never;
         post?: never;
@@ -459,7 +459,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who the caller is */
+        /** Get the caller's identity */
         get: operations["me"];
         put?: never;
         post?: never;
@@ -476,7 +476,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Queues, reconciles and errors of operators */
+        /** Get queues, reconciles and errors of the operators */
         get: operations["operator"];
         put?: never;
         post?: never;
@@ -493,7 +493,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How all instances are */
+        /** Get the health of all instances */
         get: operations["overview"];
         put?: never;
         post?: never;
@@ -510,12 +510,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The ways to sign in beside a token */
+        /** List the ways to sign in besides a token */
         get: operations["sign-in-ways"];
         put?: never;
-        /** Opens a session for a token of the cluster */
+        /** Create a session from a cluster token */
         post: operations["sign-in"];
-        /** Ends the session */
+        /** End the session */
         delete: operations["sign-out"];
         options?: never;
         head?: never;
@@ -529,7 +529,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Sends a browser to the OpenID provider */
+        /** Redirect to the OpenID provider */
         get: operations["oidc-sign-in"];
         put?: never;
         post?: never;
@@ -546,7 +546,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where the OpenID provider sends the browser back to */
+        /** Handle the redirect from the OpenID provider */
         get: operations["oidc-callback"];
         put?: never;
         post?: never;
@@ -560,7 +560,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description What the caller may do, by verb. */
+        /** @description The caller's permissions, by verb. */
         Access: {
             actions: {
                 [key: string]: components["schemas"]["AccessDecision"];
@@ -577,14 +577,14 @@ export interface components {
         };
         AccessDecision: {
             allowed: boolean;
-            /** @description Why not; empty if allowed */
+            /** @description Reason for a denial; empty if allowed */
             reason: string;
         };
         Action: {
-            /** @description What to say before it is taken */
+            /** @description Warning to confirm before it runs */
             confirm: string | null;
             description: string;
-            /** @description JSON schema of the value that it takes */
+            /** @description JSON schema of its value */
             input: {
                 [key: string]: components["schemas"]["Value"];
             } | null;
@@ -634,7 +634,7 @@ export interface components {
             /** @description Unified diff */
             yaml: string;
         };
-        /** @description A condition as its operator wrote it. */
+        /** @description A condition as set by its operator. */
         Condition: {
             lastTransitionTime?: string;
             message?: string;
@@ -644,12 +644,12 @@ export interface components {
         } & {
             [key: string]: components["schemas"]["Value"];
         };
-        /** @description What a write would change. */
+        /** @description The changes that a write would make. */
         Diff: {
             changes: components["schemas"]["Change"][];
             /** @constant */
             dryRun: true;
-            /** @description What a deletion would take with it */
+            /** @description Objects that would be deleted with it */
             follow: components["schemas"]["Ref"][];
             object: components["schemas"]["Object"] | null;
             /** @description Unified diff */
@@ -706,9 +706,9 @@ export interface components {
             name: string;
             namespaced: boolean;
             plural: string;
-            /** @description Of one kind alone */
+            /** @description Only in responses for a single kind */
             sample?: components["schemas"]["Object"] | null;
-            /** @description The definition's schema; of one kind alone */
+            /** @description Schema of the CRD; only in responses for a single kind */
             schema?: {
                 [key: string]: components["schemas"]["Value"];
             } | null;
@@ -725,7 +725,7 @@ export interface components {
             versions: string[];
         };
         KindSummary: {
-            /** @description Why the caller may not list them */
+            /** @description Reason why the caller may not list them */
             denied: string | null;
             /** @description Number of instances by health */
             health: {
@@ -743,11 +743,11 @@ export interface components {
                 name: string;
                 version: string | null;
             };
-            /** @description Of a session */
+            /** @description Only for sessions */
             csrfToken?: string;
             /**
              * Format: date-time
-             * @description Of a session
+             * @description Only for sessions
              */
             expiresAt?: string;
             groups: string[];
@@ -755,7 +755,7 @@ export interface components {
             /** @enum {unknown} */
             via: "session" | "bearer";
         };
-        /** @description An object of the cluster. */
+        /** @description A Kubernetes object. */
         Object: K8sObject;
         OperatorView: {
             log: {
@@ -771,7 +771,7 @@ export interface components {
                 } | null;
                 leader: boolean | null;
                 name: string;
-                /** @description Why its metrics cannot be read */
+                /** @description Reason why its metrics cannot be read */
                 problem: string | null;
                 queue: {
                     depth: number;
@@ -798,7 +798,7 @@ export interface components {
                 message: string;
                 reason: string;
             }[];
-            /** @description With 412 the object as it is */
+            /** @description The current object */
             current?: components["schemas"]["Object"] | null;
             detail: string;
             health?: components["schemas"]["Health"];
@@ -836,10 +836,10 @@ export interface components {
             revision: number;
         };
         SignInWays: {
-            /** @description The OpenID provider, if there is one */
+            /** @description The OpenID provider, if configured */
             oidc: {
                 issuer: string;
-                /** @description The path that sends a browser there */
+                /** @description Path that redirects to the provider */
                 url: string;
             } | null;
         };
@@ -881,7 +881,7 @@ export interface operations {
                 name?: string;
                 user?: string;
                 limit?: number;
-                /** @description The id of an entry */
+                /** @description Only entries older than that with this ID */
                 before?: number;
             };
             header?: never;
@@ -890,7 +890,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -899,7 +899,7 @@ export interface operations {
                     "application/json": components["schemas"]["Audit"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -908,7 +908,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -922,7 +922,7 @@ export interface operations {
     kinds: {
         parameters: {
             query?: {
-                /** @description Built-in kinds too */
+                /** @description Include built-in kinds */
                 builtin?: boolean;
             };
             header?: never;
@@ -931,7 +931,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -940,7 +940,7 @@ export interface operations {
                     "application/json": components["schemas"]["Kinds"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -949,7 +949,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -963,7 +963,7 @@ export interface operations {
     kind: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -975,7 +975,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -984,7 +984,7 @@ export interface operations {
                     "application/json": components["schemas"]["Kind"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -993,7 +993,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1007,7 +1007,7 @@ export interface operations {
     access: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
                 namespace?: string;
                 name?: string;
@@ -1021,7 +1021,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1030,7 +1030,7 @@ export interface operations {
                     "application/json": components["schemas"]["Access"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1039,7 +1039,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1053,22 +1053,22 @@ export interface operations {
     "list-all": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
                 labelSelector?: string;
                 fieldSelector?: string;
-                /** @description Conditions, of which all must hold */
+                /** @description Conditions that must all be met */
                 filter?: string[];
-                /** @description Paths of fields, - before one that descends */
+                /** @description Field paths, with a leading - for descending order */
                 sort?: string;
                 limit?: number;
-                /** @description Where the page before ended */
+                /** @description Continue token of the previous page */
                 continue?: string;
-                /** @description Paths of the fields to answer with */
+                /** @description Paths of the fields to return */
                 fields?: string;
-                /** @description Secret values too */
+                /** @description Include secret values */
                 reveal?: boolean;
-                /** @description Of a stream: the event after which to resume */
+                /** @description ID of the event to resume a stream after */
                 lastEventId?: string;
             };
             header?: never;
@@ -1080,7 +1080,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1090,7 +1090,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1099,7 +1099,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1113,17 +1113,17 @@ export interface operations {
     "create-any": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -1139,7 +1139,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1148,7 +1148,7 @@ export interface operations {
                     "application/json": components["schemas"]["Diff"];
                 };
             };
-            /** @description The answer */
+            /** @description The response */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -1157,7 +1157,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1166,7 +1166,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1180,9 +1180,9 @@ export interface operations {
     "get-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Secret values too */
+                /** @description Include secret values */
                 reveal?: boolean;
             };
             header?: never;
@@ -1195,7 +1195,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1205,7 +1205,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1214,7 +1214,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1228,19 +1228,19 @@ export interface operations {
     "replace-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that the caller has seen */
+                /** @description ETag of the version to change */
                 "If-Match"?: string;
             };
             path: {
@@ -1257,7 +1257,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1266,7 +1266,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"] | components["schemas"]["Diff"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1275,7 +1275,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1289,21 +1289,21 @@ export interface operations {
     "delete-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
-                /** @description What happens to owned objects */
+                /** @description Deletion policy for owned objects */
                 propagation?: "background" | "foreground" | "orphan";
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that the caller has seen */
+                /** @description ETag of the version to change */
                 "If-Match"?: string;
             };
             path: {
@@ -1315,7 +1315,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1324,7 +1324,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"] | components["schemas"]["Diff"];
                 };
             };
-            /** @description The answer */
+            /** @description The response */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -1333,7 +1333,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1342,7 +1342,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1356,19 +1356,19 @@ export interface operations {
     "patch-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that the caller has seen */
+                /** @description ETag of the version to change */
                 "If-Match"?: string;
             };
             path: {
@@ -1392,7 +1392,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1401,7 +1401,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"] | components["schemas"]["Diff"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1410,7 +1410,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1424,7 +1424,7 @@ export interface operations {
     "actions-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -1437,7 +1437,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1446,7 +1446,7 @@ export interface operations {
                     "application/json": components["schemas"]["InstanceActions"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1455,7 +1455,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1469,19 +1469,19 @@ export interface operations {
     "act-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that the caller has seen */
+                /** @description ETag of the version to change */
                 "If-Match"?: string;
             };
             path: {
@@ -1500,7 +1500,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1509,7 +1509,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"] | components["schemas"]["Diff"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1518,7 +1518,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1532,9 +1532,9 @@ export interface operations {
     "events-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Those of owned objects too */
+                /** @description Include events of owned objects */
                 tree?: boolean;
             };
             header?: never;
@@ -1547,7 +1547,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1556,7 +1556,7 @@ export interface operations {
                     "application/json": components["schemas"]["Events"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1565,7 +1565,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1579,7 +1579,7 @@ export interface operations {
     "history-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -1592,7 +1592,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1601,7 +1601,7 @@ export interface operations {
                     "application/json": components["schemas"]["History"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1610,7 +1610,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1624,11 +1624,11 @@ export interface operations {
     "history-compare-cluster-scoped": {
         parameters: {
             query: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description A revision */
+                /** @description Revision to compare from */
                 from: number;
-                /** @description A revision [default: the live object] */
+                /** @description Revision to compare with [default: the live object] */
                 to?: number;
             };
             header?: never;
@@ -1641,7 +1641,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1650,7 +1650,7 @@ export interface operations {
                     "application/json": components["schemas"]["Comparison"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1659,7 +1659,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1673,7 +1673,7 @@ export interface operations {
     "history-revision-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -1687,7 +1687,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1696,7 +1696,7 @@ export interface operations {
                     "application/json": components["schemas"]["RevisionContent"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1705,7 +1705,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1719,16 +1719,16 @@ export interface operations {
     "logs-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description [default: all of the tree] */
+                /** @description Name of a pod [default: all pods of the tree] */
                 pod?: string;
                 container?: string;
-                /** @description Lines of each container */
+                /** @description Number of lines per container */
                 tail?: number;
-                /** @description Lines to come, too */
+                /** @description Follow the logs */
                 follow?: boolean;
-                /** @description Of the container before the last restart */
+                /** @description Logs of the containers before their last restart */
                 previous?: boolean;
             };
             header?: never;
@@ -1741,7 +1741,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1751,7 +1751,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1760,7 +1760,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1774,7 +1774,7 @@ export interface operations {
     "status-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -1787,7 +1787,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1796,7 +1796,7 @@ export interface operations {
                     "application/json": components["schemas"]["StatusView"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1805,7 +1805,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1819,7 +1819,7 @@ export interface operations {
     "tree-cluster-scoped": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -1832,7 +1832,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1841,7 +1841,7 @@ export interface operations {
                     "application/json": components["schemas"]["Tree"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1850,7 +1850,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1864,22 +1864,22 @@ export interface operations {
     list: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
                 labelSelector?: string;
                 fieldSelector?: string;
-                /** @description Conditions, of which all must hold */
+                /** @description Conditions that must all be met */
                 filter?: string[];
-                /** @description Paths of fields, - before one that descends */
+                /** @description Field paths, with a leading - for descending order */
                 sort?: string;
                 limit?: number;
-                /** @description Where the page before ended */
+                /** @description Continue token of the previous page */
                 continue?: string;
-                /** @description Paths of the fields to answer with */
+                /** @description Paths of the fields to return */
                 fields?: string;
-                /** @description Secret values too */
+                /** @description Include secret values */
                 reveal?: boolean;
-                /** @description Of a stream: the event after which to resume */
+                /** @description ID of the event to resume a stream after */
                 lastEventId?: string;
             };
             header?: never;
@@ -1892,7 +1892,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1902,7 +1902,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1911,7 +1911,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1925,17 +1925,17 @@ export interface operations {
     create: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -1952,7 +1952,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1961,7 +1961,7 @@ export interface operations {
                     "application/json": components["schemas"]["Diff"];
                 };
             };
-            /** @description The answer */
+            /** @description The response */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -1970,7 +1970,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1979,7 +1979,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -1993,9 +1993,9 @@ export interface operations {
     get: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Secret values too */
+                /** @description Include secret values */
                 reveal?: boolean;
             };
             header?: never;
@@ -2009,7 +2009,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2019,7 +2019,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2028,7 +2028,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2042,19 +2042,19 @@ export interface operations {
     replace: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that the caller has seen */
+                /** @description ETag of the version to change */
                 "If-Match"?: string;
             };
             path: {
@@ -2072,7 +2072,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2081,7 +2081,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"] | components["schemas"]["Diff"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2090,7 +2090,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2104,21 +2104,21 @@ export interface operations {
     delete: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
-                /** @description What happens to owned objects */
+                /** @description Deletion policy for owned objects */
                 propagation?: "background" | "foreground" | "orphan";
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that the caller has seen */
+                /** @description ETag of the version to change */
                 "If-Match"?: string;
             };
             path: {
@@ -2131,7 +2131,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2140,7 +2140,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"] | components["schemas"]["Diff"];
                 };
             };
-            /** @description The answer */
+            /** @description The response */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -2149,7 +2149,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2158,7 +2158,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2172,19 +2172,19 @@ export interface operations {
     patch: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that the caller has seen */
+                /** @description ETag of the version to change */
                 "If-Match"?: string;
             };
             path: {
@@ -2209,7 +2209,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2218,7 +2218,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"] | components["schemas"]["Diff"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2227,7 +2227,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2241,7 +2241,7 @@ export interface operations {
     actions: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -2255,7 +2255,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2264,7 +2264,7 @@ export interface operations {
                     "application/json": components["schemas"]["InstanceActions"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2273,7 +2273,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2287,19 +2287,19 @@ export interface operations {
     act: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Answers with the difference, and changes nothing */
+                /** @description Return the difference without applying it */
                 dryRun?: boolean;
-                /** @description Answers when it is ready */
+                /** @description Wait until the instance is ready */
                 wait?: "ready";
-                /** @description How long to wait, such as 60s */
+                /** @description Maximum time to wait, such as 60s */
                 timeout?: string;
             };
             header?: {
-                /** @description Makes the request once */
+                /** @description Key that makes retries of the request safe */
                 "Idempotency-Key"?: string;
-                /** @description The ETag that the caller has seen */
+                /** @description ETag of the version to change */
                 "If-Match"?: string;
             };
             path: {
@@ -2319,7 +2319,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2328,7 +2328,7 @@ export interface operations {
                     "application/json": components["schemas"]["Object"] | components["schemas"]["Diff"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2337,7 +2337,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2351,9 +2351,9 @@ export interface operations {
     events: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description Those of owned objects too */
+                /** @description Include events of owned objects */
                 tree?: boolean;
             };
             header?: never;
@@ -2367,7 +2367,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2376,7 +2376,7 @@ export interface operations {
                     "application/json": components["schemas"]["Events"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2385,7 +2385,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2399,7 +2399,7 @@ export interface operations {
     history: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -2413,7 +2413,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2422,7 +2422,7 @@ export interface operations {
                     "application/json": components["schemas"]["History"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2431,7 +2431,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2445,11 +2445,11 @@ export interface operations {
     "history-compare": {
         parameters: {
             query: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description A revision */
+                /** @description Revision to compare from */
                 from: number;
-                /** @description A revision [default: the live object] */
+                /** @description Revision to compare with [default: the live object] */
                 to?: number;
             };
             header?: never;
@@ -2463,7 +2463,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2472,7 +2472,7 @@ export interface operations {
                     "application/json": components["schemas"]["Comparison"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2481,7 +2481,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2495,7 +2495,7 @@ export interface operations {
     "history-revision": {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -2510,7 +2510,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2519,7 +2519,7 @@ export interface operations {
                     "application/json": components["schemas"]["RevisionContent"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2528,7 +2528,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2542,16 +2542,16 @@ export interface operations {
     logs: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
-                /** @description [default: all of the tree] */
+                /** @description Name of a pod [default: all pods of the tree] */
                 pod?: string;
                 container?: string;
-                /** @description Lines of each container */
+                /** @description Number of lines per container */
                 tail?: number;
-                /** @description Lines to come, too */
+                /** @description Follow the logs */
                 follow?: boolean;
-                /** @description Of the container before the last restart */
+                /** @description Logs of the containers before their last restart */
                 previous?: boolean;
             };
             header?: never;
@@ -2565,7 +2565,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2575,7 +2575,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2584,7 +2584,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2598,7 +2598,7 @@ export interface operations {
     status: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -2612,7 +2612,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2621,7 +2621,7 @@ export interface operations {
                     "application/json": components["schemas"]["StatusView"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2630,7 +2630,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2644,7 +2644,7 @@ export interface operations {
     tree: {
         parameters: {
             query?: {
-                /** @description Another served version than the preferred one */
+                /** @description A served version [default: the preferred one] */
                 version?: string;
             };
             header?: never;
@@ -2658,7 +2658,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2667,7 +2667,7 @@ export interface operations {
                     "application/json": components["schemas"]["Tree"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2676,7 +2676,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2696,7 +2696,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2705,7 +2705,7 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2714,7 +2714,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2734,7 +2734,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2743,7 +2743,7 @@ export interface operations {
                     "application/json": components["schemas"]["OperatorView"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2752,7 +2752,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2772,7 +2772,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2781,7 +2781,7 @@ export interface operations {
                     "application/json": components["schemas"]["Overview"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2790,7 +2790,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2810,7 +2810,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The answer */
+            /** @description The response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2819,7 +2819,7 @@ export interface operations {
                     "application/json": components["schemas"]["SignInWays"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2828,7 +2828,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2854,7 +2854,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer */
+            /** @description The response */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -2863,7 +2863,7 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2872,7 +2872,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2899,7 +2899,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2908,7 +2908,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2922,7 +2922,7 @@ export interface operations {
     "oidc-sign-in": {
         parameters: {
             query?: {
-                /** @description The path to go to afterwards, / without it */
+                /** @description Path to redirect to after signing in [default: /] */
                 next?: string;
             };
             header?: never;
@@ -2931,7 +2931,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Elsewhere */
+            /** @description A redirect */
             303: {
                 headers: {
                     Location?: string;
@@ -2939,7 +2939,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2948,7 +2948,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2962,15 +2962,15 @@ export interface operations {
     "oidc-callback": {
         parameters: {
             query?: {
-                /** @description As the provider gives it */
+                /** @description Set by the OpenID provider */
                 code?: string;
-                /** @description As the provider gives it */
+                /** @description Set by the OpenID provider */
                 state?: string;
-                /** @description As the provider gives it */
+                /** @description Set by the OpenID provider */
                 error?: string;
-                /** @description As the provider gives it */
+                /** @description Set by the OpenID provider */
                 error_description?: string;
-                /** @description As the provider gives it */
+                /** @description Set by the OpenID provider */
                 iss?: string;
             };
             header?: never;
@@ -2979,7 +2979,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Elsewhere */
+            /** @description A redirect */
             303: {
                 headers: {
                     Location?: string;
@@ -2987,7 +2987,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description A problem */
+            /** @description An error */
             "4XX": {
                 headers: {
                     [name: string]: unknown;
@@ -2996,7 +2996,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description A problem */
+            /** @description An error */
             "5XX": {
                 headers: {
                     [name: string]: unknown;
