@@ -1,6 +1,6 @@
 import { defineConfig } from "@playwright/test";
 
-// Debian's Chromium; CHROMIUM names another one.
+// Debian's Chromium by default; CHROMIUM overrides it.
 const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 export default defineConfig({

@@ -1,10 +1,10 @@
-// Generates the types of the REST API from its description; with --check, fails if the file is not what the description gives.
+// Generates the types of the REST API from its OpenAPI description; with --check, fails if the file is out of date.
 import { readFileSync, writeFileSync } from "node:fs";
 import openapiTS, { astToString, type OpenAPI3 } from "openapi-typescript";
 import ts from "typescript";
 
 const FILE = "src/api/schema.d.ts";
-/** Schemas that stand for any JSON, and the types by which the portal knows it. */
+/** Schemas for arbitrary JSON, and the portal's own types for them. */
 const OWN_TYPES: Record<string, string> = { Value: "Json", Object: "K8sObject" };
 
 const description = JSON.parse(readFileSync("openapi.json", "utf8")) as OpenAPI3;

@@ -1,4 +1,4 @@
-// Writes the licences of the packages that the portal is built from beside its files.
+// Writes the licences of the packages that the portal is built from next to its files.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

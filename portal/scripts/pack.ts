@@ -1,7 +1,8 @@
-// Packs `dist` into the archive that the gateway embeds. The bytes depend on the files alone: names are sorted, times and owners are 0.
+// Packs `dist` into the archive that the gateway embeds. The bytes depend only on the files: names are sorted, times and
+// owners are 0.
 //
 //     node pack.ts OUT            writes the archive
-//     node pack.ts --check FILE   fails if FILE is not what the sources give
+//     node pack.ts --check FILE   fails if FILE does not match the sources
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import { deflateRawSync, gunzipSync, crc32 } from "node:zlib";
@@ -43,7 +44,7 @@ function tar(folder: string): Buffer {
   return Buffer.concat(parts);
 }
 
-/** gzip with a header of zeros: no name, no time, unknown system. */
+/** gzip with a zeroed header: no file name, no timestamp, unknown operating system. */
 function gzip(data: Buffer): Buffer {
   const head = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255]);
   const tail = Buffer.alloc(8);
@@ -55,7 +56,7 @@ function gzip(data: Buffer): Buffer {
 const [first, second] = process.argv.slice(2);
 const archive = tar("dist");
 if (first === "--check" && second) {
-  // Compared unpacked: releases of Node compress the same bytes differently.
+  // Compare uncompressed: Node releases compress the same bytes differently.
   const kept = gunzipSync(readFileSync(second));
   if (!kept.equals(archive)) {
     console.error(`${second} is not what portal/ gives: run 'make portal' and commit the archive`);

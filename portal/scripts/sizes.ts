@@ -1,4 +1,4 @@
-// Fails if the first load, before editor and graph, or the web component is larger than promised.
+// Fails if the first load, before editor and graph, or the web component exceeds its size limit.
 import { readdirSync, readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 

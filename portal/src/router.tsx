@@ -5,7 +5,7 @@ import { InstancesPage } from "./pages/Instances";
 import { OverviewPage } from "./pages/Overview";
 import type { HealthStatus } from "./api/types";
 
-/** What the address of a table says: filter, order and namespace. */
+/** Search parameters of a table: filter, sort order and namespace. */
 export interface InstancesSearch {
   q?: string;
   namespace?: string;
@@ -13,7 +13,7 @@ export interface InstancesSearch {
   sort?: string;
 }
 
-/** What the address of the history says: the revisions compared. */
+/** Search parameters of the history: the revisions to compare. */
 export interface HistorySearch {
   from?: number;
   to?: number;
@@ -83,7 +83,7 @@ const operator = createRoute({
   component: lazyRouteComponent(() => import("./pages/Operator"), "OperatorPage"),
 });
 
-/** The addresses of the portal. */
+/** Routes of the portal. */
 export const router = createRouter({
   routeTree: rootRoute.addChildren([overview, instances, create, instance, edit, history, operator]),
   defaultPreload: "intent",

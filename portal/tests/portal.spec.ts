@@ -31,12 +31,12 @@ test.afterAll(async () => {
   await server.stop();
 });
 
-/** Fails on serious findings of axe, in both themes. */
+/** Fails on serious axe violations, in both themes. */
 async function expectAccessible(what: string): Promise<void> {
   for (const theme of ["light", "dark"]) {
     await page.evaluate(async (name) => {
       document.documentElement.dataset.theme = name;
-      // Colours change gradually: what is judged is where they end.
+      // Colours change gradually: wait for the transitions, so that axe checks the final colours.
       const transitions = document.getAnimations().filter((animation) => animation instanceof CSSTransition);
       await Promise.allSettled(transitions.map((transition) => transition.finished));
     }, theme);
@@ -53,7 +53,7 @@ async function openShop(): Promise<void> {
   await expect(page.getByRole("heading", { name: "shop", exact: true })).toBeVisible();
 }
 
-/** The health of the instance whose page is open. */
+/** Locates the health of the instance whose page is open. */
 function health(word: string) {
   return page.locator(".instance-header .health", { hasText: word });
 }
@@ -69,7 +69,7 @@ test("a page without a session asks to sign in", async () => {
   await expectAccessible("sign-in");
 });
 
-test("the printed link signs in, once", async ({ browser }) => {
+test("the printed sign-in link works only once", async ({ browser }) => {
   await page.goto(server.link);
   await expect(page.getByRole("heading", { name: "Overview" })).toBeVisible();
   await expect(page.getByRole("link", { name: "Minimart", exact: true }).first()).toBeVisible();
@@ -81,20 +81,20 @@ test("the printed link signs in, once", async ({ browser }) => {
   await expectAccessible("overview");
 });
 
-test("the table shows the sample become ready", async () => {
+test("the table shows the sample becoming ready", async () => {
   await page.goto(`${server.origin}/kinds/${KIND}`);
   const row = page.getByRole("row", { name: /minimart-sample/ });
   await expect(row).toContainText("Ready");
   await expectAccessible("instances");
 });
 
-test("a Minimart is created by form and becomes ready without reloading", async () => {
+test("a Minimart created by form becomes ready without a page reload", async () => {
   await page.getByRole("link", { name: "New Minimart" }).click();
   await expect(page.getByRole("heading", { name: "New Minimart" })).toBeVisible();
   await page.getByLabel("Start from").selectOption({ label: "A copy of minimart-sample" });
   await page.getByRole("textbox", { name: /^Name/ }).first().fill("shop");
   await page.getByLabel("Replica count").fill("2");
-  // The YAML follows the form.
+  // The YAML is updated from the form.
   await expect(page.locator(".cm-content")).toContainText("replicaCount: 2");
   await expectAccessible("create");
   await page.getByRole("button", { name: "Review" }).click();
@@ -112,7 +112,7 @@ test("a Minimart is created by form and becomes ready without reloading", async 
   await expectAccessible("instance");
 });
 
-test("a button scales it, after it has shown what changes", async () => {
+test("the scale button previews the changes, then scales the instance", async () => {
   await page.getByRole("button", { name: "One more" }).click();
   await page.getByRole("button", { name: "Scale to 3" }).click();
   const dialog = page.getByRole("dialog");
@@ -127,7 +127,7 @@ test("a button scales it, after it has shown what changes", async () => {
   expect(await replicas()).toBe(3);
 });
 
-test("an edit is reviewed, then saved", async () => {
+test("an edit is reviewed before it is saved", async () => {
   await page.getByRole("link", { name: "Edit" }).click();
   await expect(page.getByRole("button", { name: "Review" })).toHaveAttribute("aria-disabled", "true");
   await page.getByLabel("Currency").fill("CHF");
@@ -140,7 +140,7 @@ test("an edit is reviewed, then saved", async () => {
   await expect(page.locator(".activity")).toContainText("shop.currency EUR → CHF");
 });
 
-test("YAML that is typed fills the form", async () => {
+test("typing YAML updates the form", async () => {
   await page.getByRole("link", { name: "Edit" }).click();
   const yaml = page.locator(".cm-content");
   await yaml.click();
@@ -157,7 +157,7 @@ test("YAML that is typed fills the form", async () => {
   await expect(page.getByLabel("Replica count")).toHaveValue("7");
 });
 
-test("a conflict is shown three ways and merged", async () => {
+test("a conflict is shown as a three-way diff and merged", async () => {
   await openShop();
   await page.getByRole("link", { name: "Edit" }).click();
   await page.getByLabel("Replica count").fill("5");
@@ -182,7 +182,7 @@ test("a conflict is shown three ways and merged", async () => {
   expect((body.spec as { shop: { name: string } }).shop.name).toBe("Harbour shop");
 });
 
-test("revisions are compared and one is restored", async () => {
+test("revisions are compared and one is restored by a rollback", async () => {
   await openShop();
   await page.getByRole("link", { name: "Compare revisions" }).click();
   await expect(page.getByRole("heading", { name: "History of shop" })).toBeVisible();
@@ -200,14 +200,14 @@ test("revisions are compared and one is restored", async () => {
   expect(await replicas()).toBe(2);
 });
 
-test("a change made elsewhere is told in the history", async () => {
+test("the history reports a change made elsewhere", async () => {
   await server.kube("PATCH", SHOP, { spec: { shop: { currency: "GBP" } } });
   await page.goto(`${server.origin}/kinds/${KIND}/default/shop/history`);
   await expect(page.getByText("was changed elsewhere since revision")).toBeVisible();
   await expect(page.locator(".changes")).toBeVisible();
 });
 
-test("a viewer sees, and is told why not more", async ({ browser }) => {
+test("a viewer has read access, with a reason on each disabled action", async ({ browser }) => {
   const rules = [{ apiGroups: ["charts.samutup.com"], resources: ["minimarts"], verbs: ["get", "list", "watch"] }];
   await server.kube("POST", "/api/v1/namespaces/default/serviceaccounts", { metadata: { name: "viewer" } });
   await server.kube("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", { metadata: { name: "viewer" }, rules });
@@ -239,10 +239,10 @@ test("a viewer sees, and is told why not more", async ({ browser }) => {
   await other.close();
 });
 
-test("a session that ended asks again and keeps the page", async () => {
+test("an ended session asks to sign in again and keeps the page", async () => {
   await openShop();
   await context.clearCookies();
-  // The stream tells of a change; the page asks for what belongs to it, and is refused.
+  // The stream reports a change; the page requests the related data and is refused.
   await server.kube("PATCH", SHOP, { metadata: { annotations: { "example.com/checked": "yes" } } });
   await expect(page.getByRole("heading", { name: "Your session has ended" })).toBeVisible();
   const { body } = await server.kube("POST", "/api/v1/namespaces/default/serviceaccounts", { metadata: { name: "admin" } });
@@ -263,7 +263,7 @@ test("a session that ended asks again and keeps the page", async () => {
   await expect(page.getByRole("dialog")).toHaveCount(0);
 });
 
-test("a kind installed meanwhile appears, with a form and the server's errors at its fields", async () => {
+test("a newly installed kind appears, with a form and the server's errors at its fields", async () => {
   await page.goto(server.origin);
   await expect(page.getByRole("heading", { name: "Overview" })).toBeVisible();
   const installed = await server.kube("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
@@ -332,7 +332,7 @@ test("search finds an instance by a few letters", async () => {
   await expect(page.getByRole("heading", { name: "shop", exact: true })).toBeVisible();
 });
 
-test("the web component shows the state, asks, and acts", async () => {
+test("the web component shows the health, asks for confirmation and runs the action", async () => {
   await page.goto(server.origin);
   await page.evaluate(
     async ([kind, script]) => {
@@ -353,7 +353,7 @@ test("the web component shows the state, asks, and acts", async () => {
   await expect.poll(replicas).toBe(1);
 });
 
-test("deletion shows what goes with it, and the row leaves the table", async () => {
+test("deletion lists the dependent objects and removes the row from the table", async () => {
   await openShop();
   await page.getByRole("button", { name: "More actions" }).click();
   await page.getByRole("button", { name: "Delete" }).click();
@@ -369,7 +369,7 @@ test("deletion shows what goes with it, and the row leaves the table", async () 
   expect((await server.kube("GET", SHOP)).code).toBe(404);
 });
 
-test("a server that is gone is told, and found again", async () => {
+test("a lost server connection is reported and recovers", async () => {
   await page.goto(`${server.origin}/kinds/${KIND}`);
   await expect(page.getByRole("row", { name: /minimart-sample/ })).toBeVisible();
   await context.setOffline(true);
@@ -379,7 +379,7 @@ test("a server that is gone is told, and found again", async () => {
   await expect(page.getByText("The server does not answer")).toHaveCount(0);
 });
 
-test("the operator's own page shows its reconciles and its log", async () => {
+test("the operator page shows reconciles and log", async () => {
   await page.goto(`${server.origin}/operator`);
   const operator = page.getByRole("region", { name: "charts and plays" });
   await expect(operator.getByText("Reconciles", { exact: true }).locator("+ dd")).toHaveText(/^[1-9]/);
@@ -388,7 +388,7 @@ test("the operator's own page shows its reconciles and its log", async () => {
   await expectAccessible("operator");
 });
 
-test("the page works on a phone", async () => {
+test("the portal works on a phone", async () => {
   await page.setViewportSize({ width: 390, height: 844 });
   await page.goto(`${server.origin}/kinds/${KIND}`);
   await expect(page.getByRole("row", { name: /minimart-sample/ })).toBeVisible();
@@ -400,7 +400,7 @@ test("the page works on a phone", async () => {
   await expectAccessible("phone");
 });
 
-test("an OpenID provider is offered, and a user whom the cluster does not know is told", async ({ browser }) => {
+test("an OpenID provider is offered, and a user unknown to the cluster is refused with a message", async ({ browser }) => {
   const provider = await startProvider();
   const other = await serveWithProvider(server.kubeconfig, provider.issuer);
   const visitor = await browser.newPage();
@@ -415,7 +415,7 @@ test("an OpenID provider is offered, and a user whom the cluster does not know i
   provider.stop();
 });
 
-test("no other host was asked, and the security policy was kept", () => {
+test("no requests to other hosts and no violations of the content security policy", () => {
   expect(foreign).toEqual([]);
   expect(complaints).toEqual([]);
 });

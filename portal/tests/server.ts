@@ -7,20 +7,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse } from "yaml";
 
-/** A `steer dev` with the portal, and its cluster. */
+/** A `steer dev` process with the portal, and its cluster. */
 export interface Server {
-  /** The link that signs in once. */
+  /** One-time sign-in link. */
   link: string;
-  /** The address of the portal. */
+  /** Origin of the portal. */
   origin: string;
-  /** The kubeconfig of the cluster. */
+  /** Kubeconfig file of the cluster. */
   kubeconfig: string;
-  /** Calls the cluster's own API as administrator. */
+  /** Calls the cluster's Kubernetes API as administrator. */
   kube: (method: string, path: string, body?: unknown) => Promise<KubeAnswer>;
   stop: () => Promise<void>;
 }
 
-/** An answer of the cluster's own API. */
+/** A response of the cluster's Kubernetes API. */
 export interface KubeAnswer {
   code: number;
   body: Record<string, unknown>;
@@ -33,7 +33,7 @@ interface Kubeconfig {
 
 const PROGRAM = process.env.STEER ?? "../target/debug/steer";
 
-/** Starts `steer dev` on the example, or uses the server that STEER_PORTAL_LINK and KUBECONFIG name. */
+/** Starts `steer dev` on the example, or uses the server given by STEER_PORTAL_LINK and KUBECONFIG. */
 export async function startServer(): Promise<Server> {
   const given = process.env.STEER_PORTAL_LINK;
   if (given) {
@@ -58,7 +58,7 @@ export async function startServer(): Promise<Server> {
   };
 }
 
-/** Starts `steer serve` on the cluster of a kubeconfig, with users who sign in by a provider. */
+/** Starts `steer serve` on the cluster of a kubeconfig, with sign-in through an OpenID provider. */
 export async function serveWithProvider(kubeconfig: string, issuer: string): Promise<{ origin: string; stop: () => void }> {
   const words = ["--kubeconfig", kubeconfig, "serve", "--listen", "127.0.0.1:0", "--oidc-issuer-url", issuer, "--oidc-client-id", "portal"];
   const program = spawn(PROGRAM, words, { stdio: ["ignore", "pipe", "inherit"] });
@@ -66,7 +66,7 @@ export async function serveWithProvider(kubeconfig: string, issuer: string): Pro
   return { origin: new URL(link).origin, stop: () => program.kill("SIGINT") };
 }
 
-/** An OpenID provider that lets everyone in, by tokens that no cluster knows. */
+/** Starts an OpenID provider that accepts every user, with tokens unknown to any cluster. */
 export async function startProvider(): Promise<{ issuer: string; stop: () => void }> {
   let nonce = "";
   const provider = createServer((asked, answer) => {

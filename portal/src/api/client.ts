@@ -3,7 +3,7 @@ import { reportConnection, reportSession } from "./connection";
 import type { paths } from "./schema";
 import type { Diff, K8sObject, Problem } from "./types";
 
-/** An answer of the API that is not a success, or none at all (status 0). */
+/** A non-2xx response of the API, or no response (status 0). */
 export class ProblemError extends Error {
   readonly problem: Problem;
 
@@ -19,29 +19,29 @@ export class ProblemError extends Error {
   }
 }
 
-/** One instance's place: the namespace is undefined for cluster-scoped kinds. */
+/** Identifies an instance; `namespace` is undefined for cluster-scoped kinds. */
 export interface InstanceKey {
   kind: string;
   namespace: string | undefined;
   name: string;
 }
 
-/** The address of a kind's instances; `path` fills it in. */
+/** Path template of a kind's instances; the `path` parameters fill it in. */
 export const INSTANCES = "/v1/kinds/{kind}/namespaces/{namespace}/instances";
-/** The address of one instance. */
+/** Path template of one instance. */
 export const INSTANCE = `${INSTANCES}/{name}` as const;
 
-/** The parameters of `INSTANCES`, of one namespace or of all. */
+/** Path parameters of `INSTANCES`, for one namespace or all namespaces. */
 export function instancesAt(kind: string, namespace?: string): { kind: string; namespace: string } {
   return { kind, namespace: namespace ?? "" };
 }
 
-/** The parameters of `INSTANCE`. */
+/** Path parameters of `INSTANCE`. */
 export function instanceAt(key: InstanceKey): { kind: string; namespace: string; name: string } {
   return { ...instancesAt(key.kind, key.namespace), name: key.name };
 }
 
-/** Fills in an address. Without a namespace it is that of a cluster-scoped kind, or of all namespaces. */
+/** Expands a path template. An empty namespace gives the path of a cluster-scoped kind, or of all namespaces. */
 function fill(template: string, values: Record<string, unknown>): string {
   const path = values["namespace"] === "" ? template.replace("/namespaces/{namespace}", "") : template;
   return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));
@@ -49,7 +49,7 @@ function fill(template: string, values: Record<string, unknown>): string {
 
 let csrfToken: string | undefined;
 
-/** Keeps the token that `/v1/me` gives; every request but GET carries it. */
+/** Stores the CSRF token from `/v1/me`, sent with every request except GET. */
 export function setCsrfToken(token: string | undefined): void {
   csrfToken = token;
 }
@@ -72,34 +72,34 @@ const middleware: Middleware = {
   },
 };
 
-/** The REST API. Its calls throw `ProblemError` for everything that is not a success. */
+/** Client of the REST API. Calls throw `ProblemError` unless they succeed. */
 export const api = createClient<paths, "application/json">({ credentials: "same-origin", headers: { Accept: "application/json" }, pathSerializer: fill });
 api.use(middleware);
 
 const serializeQuery = createQuerySerializer();
 
-/** The address of an event stream. */
+/** Returns the URL of an event stream. */
 export function address(path: keyof paths, values: Record<string, string>, query: Record<string, string | number | boolean | undefined>): string {
   const search = serializeQuery(query);
   return search ? `${fill(path, values)}?${search}` : fill(path, values);
 }
 
-/** The body of an answer. */
+/** Returns the body of a response. */
 export async function body<T>(answer: Promise<{ data?: T }>): Promise<T> {
   return (await answer).data as T;
 }
 
-/** The object that was written. */
+/** Returns the object written by a request. */
 export async function written(answer: Promise<{ data?: K8sObject | Diff }>): Promise<K8sObject> {
   return (await body(answer)) as K8sObject;
 }
 
-/** What a write with `dryRun` would change. */
+/** Returns the changes that a write with `dryRun` would make. */
 export async function preview(answer: Promise<{ data?: K8sObject | Diff }>): Promise<Diff> {
   return (await body(answer)) as Diff;
 }
 
-/** The headers of a write: for the version that the user has seen, and made once. */
+/** Headers of a write: `If-Match` with the version the user has seen, `Idempotency-Key` to apply it once. */
 export function writeHeaders(version?: string, key?: string): { "If-Match"?: string; "Idempotency-Key"?: string } {
   return { ...(version ? { "If-Match": `"${version}"` } : {}), ...(key ? { "Idempotency-Key": key } : {}) };
 }

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** What the whole page needs to know about the server: whether it answers, and whether it knows the user. */
+/** Server state shared by the whole page: whether the server responds, and whether the session is valid. */
 export interface Connection {
   server: "ok" | "lost";
   session: "open" | "ended";
@@ -19,22 +19,22 @@ function update(next: Partial<Connection>): void {
   if (serverChanged) for (const listener of serverListeners) listener();
 }
 
-/** Notes whether the last request or stream reached the server. */
+/** Records whether the last request or stream reached the server. */
 export function reportConnection(server: Connection["server"]): void {
   update({ server });
 }
 
-/** Notes that the server no longer knows the session, or knows it again. */
+/** Records that the session has ended, or is valid again. */
 export function reportSession(session: Connection["session"]): void {
   update({ session });
 }
 
-/** Whether the last request did not reach the server. */
+/** Returns whether the last request failed to reach the server. */
 export function isServerLost(): boolean {
   return state.server === "lost";
 }
 
-/** Calls `listener` when the server stops to answer, and when it answers again. */
+/** Calls `listener` when the server stops responding, and when it responds again. */
 export function onConnectionChange(listener: () => void): void {
   serverListeners.add(listener);
 }
@@ -44,7 +44,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-/** The state of connection and session, kept current. */
+/** Subscribes to the connection and session state. */
 export function useConnection(): Connection {
   return useSyncExternalStore(subscribe, () => state);
 }

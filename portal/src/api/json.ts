@@ -1,10 +1,10 @@
-/** Any JSON value, as objects of the cluster carry it. */
+/** Any JSON value, as found in Kubernetes objects. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json | undefined };
 
 /** A JSON object. */
 export type JsonObject = { [key: string]: Json | undefined };
 
-/** The metadata of an object, as far as the portal reads it. */
+/** Object metadata, with the fields that the portal reads. */
 export interface Metadata {
   [key: string]: Json | undefined;
   name?: string;
@@ -18,5 +18,5 @@ export interface Metadata {
   annotations?: Record<string, string>;
 }
 
-/** An object of the cluster. */
+/** A Kubernetes object. */
 export type K8sObject = JsonObject & { apiVersion?: string; kind?: string; metadata: Metadata };

@@ -12,7 +12,7 @@ export interface LiveInstances {
   problem: Problem | undefined;
 }
 
-/** How long changes gather before the table is drawn again. */
+/** Time to batch changes before the table re-renders. */
 const BATCH_MS = 80;
 
 /** The key of an item within its kind. */
@@ -85,7 +85,7 @@ class InstanceStore {
   }
 }
 
-/** The instances of a kind as they are now, kept current by server-sent events. */
+/** Live instances of a kind, updated by server-sent events. */
 export function useLiveInstances(kind: string, namespace: string | undefined, fields: string): LiveInstances {
   const store = useMemo(
     () => ({ key: `${kind}/${namespace ?? ""}/${fields}`, instances: new InstanceStore() }),
@@ -95,7 +95,7 @@ export function useLiveInstances(kind: string, namespace: string | undefined, fi
   return useSyncExternalStore(store.instances.subscribe, store.instances.read);
 }
 
-/** One instance as it is now; `gone` after it was deleted while watched. */
+/** Live state of one instance; `gone` once it is deleted while watched. */
 export function useLiveInstance(key: InstanceKey): { item: Item | undefined; gone: boolean; state: LiveInstances["state"] } {
   const { kind, namespace, name } = key;
   const id = `${kind}/${namespace ?? ""}/${name}`;
@@ -121,7 +121,7 @@ export function useLiveInstance(key: InstanceKey): { item: Item | undefined; gon
   return live.id === id ? { item: live.item, gone: live.gone, state: live.state } : { item: undefined, gone: false, state: "connecting" };
 }
 
-/** Keeps the cached tree of an instance current. */
+/** Keeps the cached tree of an instance up to date. */
 export function useLiveTree(key: InstanceKey): void {
   const { kind, namespace, name } = key;
   useEffect(() => {

@@ -6,7 +6,7 @@ const LONGEST_DELAY_MS = 15_000;
 
 let running: Promise<void> | undefined;
 
-/** Asks the server for a small answer, so that the page knows whether it answers and knows the session. */
+/** Sends a small request to learn whether the server responds and the session is valid. */
 export function probe(): Promise<void> {
   running ??= api.GET("/v1/me")
     .then(
@@ -19,12 +19,12 @@ export function probe(): Promise<void> {
   return running;
 }
 
-/** Asks again while the server does not answer or the browser is offline, and calls `onBack` when it answers again. */
+/** Probes while the server does not respond or the browser is offline, and calls `onBack` when it responds again. */
 export function watchConnection(onBack: () => void): void {
   let timer: number | undefined;
   let delay = FIRST_DELAY_MS;
-  // An answer that was under way when the network went says nothing of now: one that is offline keeps asking. A server on
-  // this machine answers without a network, so that the browser's word alone decides nothing.
+  // A response in flight when the network dropped does not prove that the server is still reachable, so an offline browser
+  // keeps probing. `navigator.onLine` alone is not conclusive: a server on this machine responds without a network.
   const schedule = (): void => {
     window.clearTimeout(timer);
     if (!isServerLost() && navigator.onLine) return;

@@ -5,7 +5,7 @@ import type { Json } from "./types";
 
 export type { InstanceKey } from "./client";
 
-/** The cache of answers; problems that a retry cannot mend are not retried. */
+/** Query cache; errors that a retry cannot fix are not retried. */
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
@@ -27,7 +27,7 @@ export const meQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** The ways to sign in beside a token. */
+/** Sign-in methods other than a token. */
 export const signInWaysQuery = queryOptions({
   queryKey: ["sign-in-ways"],
   queryFn: ({ signal }) => body(api.GET("/v1/session", { signal })),
@@ -122,7 +122,7 @@ export const operatorQuery = queryOptions({
   refetchInterval: 3_000,
 });
 
-/** What deleting an instance would take with it. */
+/** Preview of the objects that deleting an instance would also delete. */
 export const deletePreviewQuery = (key: InstanceKey) =>
   queryOptions({
     queryKey: ["delete-preview", key.kind, key.namespace, key.name],
@@ -131,7 +131,7 @@ export const deletePreviewQuery = (key: InstanceKey) =>
     gcTime: 0,
   });
 
-/** What an action would change. */
+/** Preview of the changes that an action would make. */
 export const actionPreviewQuery = (key: InstanceKey, action: string, input: { value?: Json }, version: string | undefined) =>
   queryOptions({
     queryKey: ["action-preview", key.kind, key.namespace, key.name, action, input, version],

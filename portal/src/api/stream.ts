@@ -1,7 +1,7 @@
 import { reportConnection } from "./connection";
 import { probe } from "./probe";
 
-/** What a stream tells: frames by the name of their event, and whether it is live. */
+/** Callbacks of a stream: one per event name, and one for the connection state. */
 export interface StreamHandlers {
   events: Record<string, (data: unknown) => void>;
   onState?: (state: "connecting" | "live" | "lost") => void;
@@ -11,8 +11,8 @@ const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 15_000;
 
 /**
- * Opens server-sent events and keeps them open: after a break it resumes from the last event seen.
- * Returns the function that closes it.
+ * Opens a stream of server-sent events; after a break, reconnects and resumes from the last event seen.
+ * Returns the function that closes the stream.
  */
 export function openStream(address: (lastEventId: string | undefined) => string, handlers: StreamHandlers): () => void {
   let source: EventSource | undefined;
@@ -39,7 +39,7 @@ export function openStream(address: (lastEventId: string | undefined) => string,
       source?.close();
       if (closed) return;
       handlers.onState?.("lost");
-      // An error of a stream has no reason: gone, refused or a session that ended.
+      // An EventSource error has no reason: server unreachable, request refused or session ended.
       void probe();
       timer = window.setTimeout(connect, delay);
       delay = Math.min(delay * 2, LONGEST_DELAY_MS);

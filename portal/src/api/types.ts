@@ -1,4 +1,4 @@
-// The bodies of the REST API by name, from its description.
+// Names for the body types of the REST API, from its OpenAPI description.
 import type { components } from "./schema";
 
 export type { Json, JsonObject, K8sObject, Metadata } from "./json";

@@ -4,8 +4,8 @@ import type { K8sObject } from "./types";
 const ATTEMPTS = 5;
 
 /**
- * Sends a write for the version that the user has seen. If only parts have moved on that the user did not write, such as the
- * status, it is sent again for the current version; otherwise the 412 is thrown.
+ * Sends a write for the version that the user has seen. On a 412, retries with the current version if only parts that the
+ * user did not write have changed, such as the status; otherwise throws the 412.
  */
 export async function writeIfUnchanged<T>(version: string | undefined, unchanged: (current: K8sObject) => boolean, send: (version: string | undefined) => Promise<T>): Promise<T> {
   let at = version;

@@ -20,7 +20,7 @@ interface Props {
   onDone: (object: K8sObject) => void;
 }
 
-/** Shows what an action will change, asks, then does it. */
+/** Previews the changes of an action, asks for confirmation, then runs it. */
 export function ActionDialog({ target, action, value, seen, onClose, onDone }: Props) {
   const [typed, setTyped] = useState<string>();
   const [failed, setFailed] = useState<unknown>();

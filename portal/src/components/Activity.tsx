@@ -12,7 +12,7 @@ import { ProblemNote, Skeleton } from "./States";
 
 type Entry = { at: string; revision: Revision } | { at: string; event: ClusterEvent };
 
-/** Changes by people and events of the operator in one list, newest first. */
+/** User changes and operator events in one list, newest first. */
 export function Activity({ target, access, seen }: { target: InstanceKey; access: Access | undefined; seen: K8sObject | undefined }) {
   const history = useQuery({ ...historyQuery(target), enabled: access?.history.allowed !== false });
   const events = useQuery(eventsQuery(target));
@@ -24,7 +24,7 @@ export function Activity({ target, access, seen }: { target: InstanceKey; access
   useEffect(() => {
     void queryClient.invalidateQueries({ queryKey: historyQuery(target).queryKey });
     void queryClient.invalidateQueries({ queryKey: eventsQuery(target).queryKey });
-    // A new version of the object is what brings new history and events.
+    // A new version of the object brings new history and events.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [seen?.metadata.resourceVersion]);
 
@@ -52,7 +52,7 @@ export function Activity({ target, access, seen }: { target: InstanceKey; access
         </div>
       )}
       {!events.isPending && entries.length === 0 && <div className="body muted">No events and no changes yet.</div>}
-      {/* Scrollable content is reachable by keyboard. */}
+      {/* Scrollable content must be reachable by keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <ul className="activity scroll-area" tabIndex={0} aria-label="Activity, newest first">
         {entries.map((entry) =>

@@ -6,7 +6,7 @@ const listeners = new Set<() => void>();
 let now = Date.now();
 let timer: number | undefined;
 
-// One clock for all ages of a page, stopped while no age is shown.
+// One clock shared by all ages on a page, stopped while none is shown.
 function subscribe(listener: () => void): () => void {
   listeners.add(listener);
   timer ??= window.setInterval(() => {
@@ -21,7 +21,7 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** The time since `at`, counting on. */
+/** Time elapsed since `at`, updated live. */
 export function Age({ at, suffix = "" }: { at: string | null | undefined; suffix?: string }) {
   const text = useSyncExternalStore(subscribe, () => age(at, now));
   if (!at) return null;

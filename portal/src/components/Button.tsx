@@ -5,13 +5,13 @@ interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, "dis
   icon?: IconName;
   variant?: "primary" | "danger" | "danger solid" | "quiet" | "";
   small?: boolean;
-  /** Why the button does nothing now. It stays reachable by keyboard, so that the reason can be read. */
+  /** Reason why the button is disabled. The button stays reachable by keyboard, so that the reason can be read. */
   disabledReason?: string | undefined;
   disabled?: boolean;
   children?: ReactNode;
 }
 
-/** A button; with a `disabledReason` it is disabled and says why. */
+/** A button; `disabledReason` disables it and explains why. */
 export function Button({ icon, variant = "", small = false, disabledReason, disabled = false, className = "", children, onClick, ...rest }: ButtonProps) {
   const id = useId();
   const blocked = disabledReason !== undefined;

@@ -3,7 +3,7 @@ import { RefLink } from "../lib/links";
 import { changeWords, pastTense } from "../lib/text";
 import { Age } from "./Age";
 
-/** Who changed what, newest first. */
+/** List of who changed what, newest first. */
 export function ChangeFeed({ entries, compact = false }: { entries: readonly AuditEntry[]; compact?: boolean }) {
   const shown = entries.filter((entry) => entry.ref !== null);
   if (shown.length === 0) return <p className="muted small">No changes through this server yet.</p>;

@@ -1,7 +1,7 @@
 import type { Change } from "../api/types";
 import { inline } from "../lib/text";
 
-/** Fields that change, with the value before and after. */
+/** List of changed fields, with values before and after. */
 export function Changes({ changes, empty = "No field changes." }: { changes: readonly Change[]; empty?: string }) {
   if (changes.length === 0) return <p className="muted">{empty}</p>;
   return (
@@ -30,7 +30,7 @@ export function Changes({ changes, empty = "No field changes." }: { changes: rea
 export function UnifiedDiff({ text, label }: { text: string; label: string }) {
   const lines = text.replace(/\n$/, "").split("\n");
   return (
-    // Scrollable text is reachable by keyboard.
+    // Scrollable text must be reachable by keyboard.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <pre className="diff" tabIndex={0} aria-label={label}>
       {lines.map((line, i) => (

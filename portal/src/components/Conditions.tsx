@@ -2,10 +2,10 @@ import type { Condition, HealthStatus } from "../api/types";
 import { Age } from "./Age";
 import { HealthIcon } from "./Health";
 
-// Conditions whose `True` is bad news; everything else is good news when true.
+// Abnormal-true conditions: `True` means unhealthy. For all others, `True` means healthy.
 const NEGATIVE = /fail|error|degraded|stalled|pressure|irreconcilable|unavailable/i;
 
-/** What a condition says about health: `ReleaseFailed=True` is failing, `Ready=True` is ready. */
+/** Maps a condition to a health status: `ReleaseFailed=True` is failing, `Ready=True` is ready. */
 export function conditionHealth(condition: Condition): HealthStatus {
   const negative = NEGATIVE.test(condition.type);
   if (condition.status === "Unknown") return "progressing";
@@ -13,11 +13,11 @@ export function conditionHealth(condition: Condition): HealthStatus {
   return negative ? "ready" : "unknown";
 }
 
-/** Conditions in the order in which they last changed. */
+/** Conditions in order of their last transition. */
 export function Conditions({ conditions }: { conditions: readonly Condition[] }) {
   const sorted = [...conditions].sort((a, b) => (a.lastTransitionTime ?? "").localeCompare(b.lastTransitionTime ?? ""));
   return (
-    // Scrollable content is reachable by keyboard.
+    // Scrollable content must be reachable by keyboard.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <ol className="timeline" tabIndex={0} aria-label="Conditions, oldest change first">
       {sorted.map((condition) => (

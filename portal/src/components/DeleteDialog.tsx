@@ -9,7 +9,7 @@ import { Button } from "./Button";
 import { Dialog } from "./Dialog";
 import { ProblemNote, Skeleton } from "./States";
 
-/** Shows which objects go with an instance; its name has to be typed. */
+/** Lists the objects deleted along with an instance; its name must be typed to confirm. */
 export function DeleteDialog({ target, kindName, seen, onClose, onDone }: { target: InstanceKey; kindName: string; seen: K8sObject | undefined; onClose: () => void; onDone: () => void }) {
   const preview = useQuery(deletePreviewQuery(target));
   const [typed, setTyped] = useState("");
@@ -25,7 +25,7 @@ export function DeleteDialog({ target, kindName, seen, onClose, onDone }: { targ
         (current) => current.metadata.generation === seen?.metadata.generation,
         (ifMatch) => api.DELETE(INSTANCE, { params: { path: instanceAt(target), header: writeHeaders(ifMatch) } }),
       );
-      // The counts beside the page may come later: the answer has been given.
+      // Not awaited: the server has responded, and the counts in the sidebar may update later.
       void queryClient.invalidateQueries({ queryKey: ["overview"] });
       onDone();
     } catch (error) {

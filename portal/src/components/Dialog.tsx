@@ -1,7 +1,7 @@
 import { useEffect, useId, useRef, type ReactNode } from "react";
 import { Button } from "./Button";
 
-/** A modal dialog: focus stays inside, Escape closes it, and focus returns to where it was. */
+/** A modal dialog: traps focus, closes on Escape, then restores focus. */
 export function Dialog({ title, wide = false, onClose, children, footer }: { title: string; wide?: boolean; onClose: () => void; children: ReactNode; footer?: ReactNode }) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();

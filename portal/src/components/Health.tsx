@@ -1,7 +1,7 @@
 import type { HealthStatus } from "../api/types";
 import { HEALTH_WORDS } from "../lib/text";
 
-/** The sign of a health: its shape differs as well as its colour. */
+/** Icon of a health status, distinguished by shape as well as colour. */
 export function HealthIcon({ status, size = 14, label = false }: { status: HealthStatus; size?: number; label?: boolean }) {
   return (
     <svg
@@ -42,7 +42,7 @@ export function HealthIcon({ status, size = 14, label = false }: { status: Healt
   );
 }
 
-/** Icon and word of a health. */
+/** Icon and label of a health status. */
 export function HealthLabel({ status, word }: { status: HealthStatus; word?: string }) {
   return (
     <span className={`health h-${status}`}>

@@ -74,10 +74,10 @@ const PATHS = {
   ),
 } satisfies Record<string, ReactNode>;
 
-/** The name of an icon. */
+/** Name of an icon. */
 export type IconName = keyof typeof PATHS;
 
-/** A 16 px line icon; it is decoration, the word stands beside it or in the label of its button. */
+/** A 16 px line icon. It is decorative: the text is next to it or in the label of its button. */
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   return (
     <svg

@@ -10,7 +10,7 @@ interface Line {
 
 const KEPT = 1_000;
 
-/** The log of all pods of an instance, as it is written. */
+/** Log of all pods of an instance, followed live. */
 export function Logs({ target }: { target: InstanceKey }) {
   const { kind, namespace, name } = target;
   const [lines, setLines] = useState<readonly Line[]>([]);
@@ -29,7 +29,7 @@ export function Logs({ target }: { target: InstanceKey }) {
     box.current?.scrollTo({ top: box.current.scrollHeight });
   }, [lines]);
   return (
-    // Scrollable text is reachable by keyboard.
+    // Scrollable text must be reachable by keyboard.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <pre className="log" tabIndex={0} aria-label="Log" ref={box}>
       {lines.length === 0 && <span className="muted">No lines yet.</span>}

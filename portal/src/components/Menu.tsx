@@ -2,7 +2,7 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import { Button } from "./Button";
 import type { IconName } from "./Icon";
 
-/** A button that opens a list of commands; arrow keys move, Escape closes. */
+/** A button that opens a list of commands; arrow keys move the focus, Escape closes the list. */
 export function Menu({ label, icon, text, children }: { label: string; icon: IconName; text?: string; children: (close: () => void) => ReactNode }) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
@@ -34,7 +34,7 @@ export function Menu({ label, icon, text, children }: { label: string; icon: Ico
     items[(at + (press.key === "ArrowDown" ? 1 : -1) + items.length) % items.length]?.focus();
   };
   return (
-    // The keys are those of the buttons inside; the element itself takes no focus.
+    // Handles key events of the buttons inside; the element itself is not focusable.
     // eslint-disable-next-line jsx-a11y/no-static-element-interactions
     <div className="menu" ref={root} onKeyDown={onKeyDown}>
       <Button icon={icon} variant="quiet" aria-label={label} aria-expanded={open} onClick={() => { setOpen(!open); }}>

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { Button } from "./Button";
 
-/** Replicas with a step down and up; a change is reviewed before it is made. */
+/** Stepper for the replica count; a change is reviewed before it is applied. */
 export function ScaleControl({ current, refusal, onAsk }: { current: number | undefined; refusal: string | undefined; onAsk: (value: number) => void }) {
   const [wanted, setWanted] = useState(current ?? 0);
   useEffect(() => {

@@ -4,7 +4,7 @@ import { HealthIcon } from "./Health";
 import { Icon, type IconName } from "./Icon";
 import { Button } from "./Button";
 
-/** Grey bars in the place of text that has not come yet. */
+/** Grey bars in place of text that is still loading. */
 export function Skeleton({ lines = 3 }: { lines?: number }) {
   return (
     <div className="stack-s" aria-hidden="true">
@@ -15,7 +15,7 @@ export function Skeleton({ lines = 3 }: { lines?: number }) {
   );
 }
 
-/** A page or panel without content, and what to do about it. */
+/** Empty state of a page or panel, with what to do about it. */
 export function Empty({ icon, title, children }: { icon?: IconName; title: string; children?: ReactNode }) {
   return (
     <div className="empty">
@@ -26,7 +26,7 @@ export function Empty({ icon, title, children }: { icon?: IconName; title: strin
   );
 }
 
-/** What went wrong, in a sentence, with a next step where there is one. */
+/** Error message in one sentence, with a next step if one exists. */
 export function ProblemNote({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const { title, detail, hint } = explain(error);
   return (
@@ -73,7 +73,7 @@ function explain(error: unknown): { title: string; detail: string; hint?: string
   }
 }
 
-/** A whole page for an instance or a kind that cannot be shown. */
+/** Full-page error for an instance or kind that cannot be shown. */
 export function ProblemPage({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const forbidden = error instanceof ProblemError && error.status === 403;
   const missing = error instanceof ProblemError && error.status === 404;

@@ -23,7 +23,7 @@ function dismiss(id: number): void {
   publish(toasts.filter((toast) => toast.id !== id));
 }
 
-/** Shows a message in the corner, and reads it out. A failure stays until it is dismissed. */
+/** Shows a toast in the corner and announces it to screen readers. A failure stays until dismissed. */
 export function notify(status: HealthStatus, text: string): void {
   const id = nextId++;
   publish([...toasts.slice(-3), { id, status, text }]);
@@ -39,7 +39,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-/** The corner in which messages appear. */
+/** Corner region that contains the toasts. */
 export function Toasts() {
   const shown = useSyncExternalStore(subscribe, () => toasts);
   return (

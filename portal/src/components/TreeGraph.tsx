@@ -12,7 +12,7 @@ const GAP_X = 44;
 const GAP_Y = 12;
 const LONGEST_NAME = 23;
 
-/** Owned objects as a graph from left to right. */
+/** Graph of owned objects, laid out from left to right. */
 export function TreeGraph({ root }: { root: TreeNode }) {
   const navigate = useNavigate();
   const layout = useMemo(() => {
@@ -26,7 +26,7 @@ export function TreeGraph({ root }: { root: TreeNode }) {
   const y = (node: HierarchyPointNode<TreeNode>): number => node.x - layout.top + 1;
 
   return (
-    // Scrollable content is reachable by keyboard.
+    // Scrollable content must be reachable by keyboard.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <div className="graph" tabIndex={0} role="group" aria-label="Graph of owned objects">
       <svg width={layout.width} height={layout.height}>

@@ -2,7 +2,7 @@ import type { TreeNode } from "../api/types";
 import { RefLink } from "../lib/links";
 import { HealthIcon } from "./Health";
 
-/** Owned objects as an indented list, with health and a summary each. */
+/** Indented list of owned objects, each with its health and a summary. */
 export function TreeList({ root }: { root: TreeNode }) {
   return (
     <ul className="tree" aria-label="Owned objects">

@@ -82,7 +82,7 @@ export function YamlEditor({ value, label, onChange, readOnly = false, schema, p
     return () => {
       editor.destroy();
     };
-    // The editor is made once; a new value is written into it below.
+    // The editor is created once; the effect below writes new values into it.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [readOnly, label]);
 
@@ -91,7 +91,7 @@ export function YamlEditor({ value, label, onChange, readOnly = false, schema, p
     if (!editor) return;
     const old = editor.state.doc.toString();
     if (old === value) return;
-    // Only what differs is replaced, so that cursor and scroll position stay.
+    // Replace only the part that differs, to keep cursor and scroll position.
     let start = 0;
     while (start < old.length && start < value.length && old[start] === value[start]) start++;
     let end = 0;

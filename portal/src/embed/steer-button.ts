@@ -2,10 +2,12 @@
  * `<steer-button>`: one action on one custom resource, for any web page.
  *
  *     <script type="module" src="https://steer.example.com/embed/steer-button.js"></script>
- *     <steer-button kind="minimarts.charts.samutup.com" namespace="team-a" name="shop" action="scale" value="3">Open a third till</steer-button>
+ *     <steer-button kind="minimarts.charts.samutup.com" namespace="team-a" name="shop" action="scale"
+ *       value="3">Open a third till</steer-button>
  *
- * It shows the instance's health as it changes, shows what the action will change and asks, then acts with the visitor's own login.
- * `server` names another server than the one that the script comes from; the property `token` is a bearer token in place of the session cookie.
+ * Shows the live health of the instance, previews the changes of the action and asks for confirmation, then acts with the
+ * visitor's own login. `server` overrides the server that the script is loaded from; the property `token` is a bearer token
+ * that replaces the session cookie.
  */
 
 type Health = "ready" | "progressing" | "failing" | "paused" | "unknown";

@@ -13,12 +13,12 @@ interface Row {
   by: "mine" | "theirs" | "both";
 }
 
-/** The fields that either side has changed, as they were, as they are, and as the user wants them. */
+/** Returns the fields changed on either side, each with its value in `base`, `theirs` and `mine`. */
 function rows(base: JsonObject, theirs: JsonObject, mine: JsonObject): Row[] {
   const ours = new Set(compare(base, mine).map((change) => change.path));
   const others = new Set(compare(base, theirs).map((change) => change.path));
   const overlaps = (path: string, set: ReadonlySet<string>): boolean => [...set].some((other) => other === path || other.startsWith(`${path}.`) || path.startsWith(`${other}.`));
-  // The outer of two overlapping paths stands for both.
+  // Of two overlapping paths, the outer one represents both.
   const all = [...new Set([...ours, ...others])].sort().filter((path, _, list) => !list.some((other) => path.startsWith(`${other}.`)));
   return all.map((path) => {
     const at = parsePath(path);
@@ -28,7 +28,7 @@ function rows(base: JsonObject, theirs: JsonObject, mine: JsonObject): Row[] {
   });
 }
 
-/** Another user changed the object: both sides field by field, and a choice where both changed the same. */
+/** Three-way merge after another user changed the object: both sides by field, a choice where both changed the same. */
 export function Conflict({ base, theirs, mine, onBack, onMerged }: { base: JsonObject; theirs: JsonObject; mine: JsonObject; onBack: () => void; onMerged: (merged: JsonObject) => void }) {
   const table = useMemo(() => rows(base, theirs, mine), [base, theirs, mine]);
   const [chosen, setChosen] = useState<Record<string, "mine" | "theirs">>({});

@@ -22,20 +22,20 @@ import { interpretingValidator } from "./validator";
 interface Props {
   kind: Kind;
   mode: "create" | "edit";
-  /** The instance that is edited. */
+  /** Instance being edited. */
   target?: InstanceKey;
-  /** What the user starts from. */
+  /** Object that the user starts from. */
   base: JsonObject;
   /** The resourceVersion of `base`. */
   version?: string | undefined;
-  /** The instance as it is now, to notice changes by others. */
+  /** Current state of the instance, to detect changes by other users. */
   current?: K8sObject | undefined;
   namespaces?: readonly string[];
   starts?: ReactNode;
   onDone: (object: K8sObject) => void;
 }
 
-/** Form and YAML side by side, then a review of what will change, then the write. */
+/** Editor with form and YAML side by side, then a review of the changes, then the write. */
 export function ObjectEditor({ kind, mode, target, base: firstBase, version: firstVersion, current, namespaces = [], starts, onDone }: Props) {
   const [base, setBase] = useState(firstBase);
   const [version, setVersion] = useState(firstVersion);

@@ -2,7 +2,7 @@ import type { ErrorSchema } from "@rjsf/utils";
 import type { Problem } from "../api/types";
 import { parsePath } from "../lib/paths";
 
-/** A cause that belongs to no field of the form. */
+/** A cause that matches no field of the form. */
 export interface LooseError {
   field: string;
   message: string;
@@ -13,7 +13,7 @@ interface MutableErrors {
   [key: string]: MutableErrors | string[] | undefined;
 }
 
-/** Sorts the server's causes to the fields of the form; those outside of its part are returned apart. */
+/** Maps the server's causes to form fields; returns those outside the form's root separately. */
 export function fieldErrors(problem: Problem, root: readonly string[]): { errors: ErrorSchema; loose: LooseError[] } {
   const errors: MutableErrors = {};
   const loose: LooseError[] = [];

@@ -6,15 +6,15 @@ import { isObject } from "../lib/paths";
 export interface FormModel {
   schema: RJSFSchema;
   uiSchema: UiSchema;
-  /** The path of the part of the object that the form edits: `["spec"]`, or `[]` for the whole. */
+  /** Path of the part of the object that the form edits: `["spec"]`, or `[]` for the whole object. */
   root: string[];
 }
 
-/** Fields deeper than this are edited as YAML. */
+/** Maximum depth of form fields; deeper fields are edited as YAML. */
 const DEEPEST = 10;
 const NOT_IN_FORM = new Set(["apiVersion", "kind", "metadata", "status"]);
 
-/** The form of a kind. Where the schema takes any field, those that `data` has become fields of the form. */
+/** Builds the form of a kind. Where the schema accepts any field, those present in `data` become form fields. */
 export function formModel(kind: Kind, data: JsonObject): FormModel {
   const properties = isObject(kind.schema?.properties) ? kind.schema.properties : {};
   const names = Object.keys(properties).filter((name) => !NOT_IN_FORM.has(name));
@@ -26,7 +26,7 @@ export function formModel(kind: Kind, data: JsonObject): FormModel {
   return { ...convert(rest, data, 0), root: [] };
 }
 
-/** Whether the schema names no field of the spec, and takes any. */
+/** Returns whether the schema declares no fields of the spec and accepts any. */
 export function hasOpenSpec(kind: Kind): boolean {
   const spec = isObject(kind.schema?.properties) ? kind.schema.properties.spec : undefined;
   return isObject(spec) && spec["x-kubernetes-preserve-unknown-fields"] === true && Object.keys(isObject(spec.properties) ? spec.properties : {}).length === 0;
@@ -69,7 +69,7 @@ function convert(given: Json | undefined, data: Json | undefined, depth: number)
 
 function convertArray(source: JsonObject, base: RJSFSchema, ui: UiSchema, data: Json | undefined, depth: number): Converted {
   if (depth > DEEPEST || !isObject(source.items)) return yamlField(base, ui);
-  // Elements may differ where the schema takes any field: the form shows the fields of all of them.
+  // Elements may differ where the schema accepts any field: the form shows the union of their fields.
   const sample = Array.isArray(data) ? data.reduce<Json>((all, item) => (isObject(all) && isObject(item) ? { ...all, ...item } : (item ?? all)), {}) : undefined;
   const items = convert(source.items, sample, depth + 1);
   const keys = source["x-kubernetes-list-map-keys"];
@@ -101,7 +101,7 @@ function convertObject(source: JsonObject, base: RJSFSchema, ui: UiSchema, data:
     uiSchema[name] = inner.uiSchema;
   }
   if (Array.isArray(source.required)) {
-    // A required field with a default is filled in by the server: only the others have to be asked for.
+    // The server fills in required fields that have a default; the form requires only the others.
     schema.required = source.required.filter((name): name is string => typeof name === "string" && !hasDefault(properties[name]));
   }
   return { schema, uiSchema };
@@ -115,7 +115,7 @@ function yamlField(base: RJSFSchema, ui: UiSchema): Converted {
   return { schema: base, uiSchema: { ...ui, "ui:field": "yaml" } };
 }
 
-/** The schema that a value suggests, for objects that take any field. */
+/** Infers a schema from a value, for objects that accept any field. */
 function infer(value: Json | undefined): JsonObject {
   if (typeof value === "string") return { type: "string" };
   if (typeof value === "number") return { type: Number.isInteger(value) ? "integer" : "number" };

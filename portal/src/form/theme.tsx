@@ -21,7 +21,7 @@ import { HealthIcon } from "../components/Health";
 import { Icon } from "../components/Icon";
 import { equal, isObject } from "../lib/paths";
 
-/** `replicaCount` as a person reads it: `Replica count`. */
+/** Turns a field name into a readable label: `replicaCount` becomes `Replica count`. */
 export function humanise(name: string): string {
   const words = name.replace(/[_-]+/g, " ").replace(/([a-z0-9])([A-Z])/g, "$1 $2").replace(/([A-Z]+)([A-Z][a-z])/g, "$1 $2");
   const lower = words
@@ -82,7 +82,7 @@ function WrapIfAdditionalTemplate({ id, label, children, schema, onKeyRenameBlur
   );
 }
 
-/** Folds a group of fields; what is folded is not rendered, so that large schemas stay quick. */
+/** Collapsible group of fields; collapsed content is not rendered, to keep large schemas fast. */
 function Group({ title, note, open: openAtFirst, help, children, failed = false }: { title: string; note?: string; open: boolean; help?: ReactNode; children: ReactNode; failed?: boolean }) {
   const [open, setOpen] = useState(openAtFirst);
   return (
@@ -118,7 +118,7 @@ function ObjectFieldTemplate(props: ObjectFieldTemplateProps) {
   const failed = (name: string): boolean => isSet((errorSchema as Record<string, unknown> | undefined)?.[name]);
   const visible = properties.filter((property) => !property.hidden);
   const isRoot = fieldPathId.path.length === 0;
-  // What has no default first, then what is set; the rest is folded.
+  // Required fields without a default first, then fields with a value; the rest are collapsed.
   const asked = visible.filter((property) => required.has(property.name));
   const given = visible.filter((property) => !required.has(property.name) && (isSet(data[property.name]) || failed(property.name)));
   const [firstGiven] = useState(() => new Set(given.map((property) => property.name)));
@@ -206,7 +206,7 @@ function described(id: string, props: { rawErrors?: string[] }): { "aria-invalid
   return { "aria-invalid": invalid, "aria-describedby": invalid ? `${id}__error` : `${id}__description` };
 }
 
-/** A scalar as text; what is not set is empty. */
+/** Formats a scalar as text; an unset value is empty. */
 function shown(value: unknown): string {
   return typeof value === "string" ? value : typeof value === "number" || typeof value === "boolean" ? String(value) : "";
 }
@@ -262,7 +262,7 @@ function SelectWidget(props: WidgetProps) {
   );
 }
 
-/** A boolean has three states: yes, no, and left to the default. */
+/** Select for a boolean, with three states: yes, no and default. */
 function ChoiceWidget(props: WidgetProps) {
   const value: unknown = props.value;
   const { id, onChange, placeholder, disabled, label } = props;
@@ -283,7 +283,7 @@ function ChoiceWidget(props: WidgetProps) {
   );
 }
 
-/** A number stays a number, everything else is text: `80` or `25%`. */
+/** Input for int-or-string: a number stays a number, any other value is a string: `80` or `25%`. */
 function IntOrStringWidget(props: WidgetProps) {
   const value: unknown = props.value;
   const { id, onChange, placeholder, disabled, label } = props;
@@ -304,14 +304,14 @@ function IntOrStringWidget(props: WidgetProps) {
   );
 }
 
-/** A part of the object that has no form: its YAML. */
+/** YAML of a part of the object that has no form. */
 function YamlField(props: FieldProps) {
   const { onChange, fieldPathId, schema, name } = props;
   const formData: unknown = props.formData;
   const help = useId();
   const [edit, setEdit] = useState<{ text: string; value: unknown }>();
   const [error, setError] = useState("");
-  // The text that was typed is kept as long as it says what the object has.
+  // Keep the typed text as long as it matches the object's value.
   const text = edit && equal(edit.value as Json, formData as Json) ? edit.text : formData === undefined ? "" : stringify(formData);
   return (
     <>

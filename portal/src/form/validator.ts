@@ -2,8 +2,8 @@ import { Validator, type Schema } from "@cfworker/json-schema";
 import type { RJSFSchema, ValidatorType } from "@rjsf/utils";
 
 /**
- * Tells alternatives of a schema apart. It interprets schemas, because the content security policy forbids to compile them;
- * what is right is decided by the server's dry run.
+ * Distinguishes the alternatives of a schema. Interprets schemas, because the content security policy forbids compiling
+ * them; the server's dry run decides what is valid.
  */
 export const interpretingValidator: ValidatorType = {
   validateFormData: () => ({ errors: [], errorSchema: {} }),

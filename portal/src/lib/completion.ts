@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from "../api/types";
 import { isObject } from "./paths";
 
-/** A field or a value that fits at a place of the YAML. */
+/** A field or value that is valid at a position in the YAML. */
 export interface Suggestion {
   text: string;
   isField: boolean;
@@ -12,7 +12,7 @@ export interface Suggestion {
 
 const FIELD = /^(\s*(?:- )*\s*)([^\s:#][^:]*):(\s.*)?$/;
 
-/** What the schema allows at the end of `lines`, the text up to the cursor's word. */
+/** Returns what the schema allows at the end of `lines`, the text up to the word at the cursor. */
 export function fieldsAt(schema: JsonObject, lines: readonly string[]): Suggestion[] {
   const last = lines.at(-1) ?? "";
   const value = /^(\s*(?:- )*)([\w./-]+):\s+$/.exec(last);
@@ -31,7 +31,7 @@ function indentOf(text: string): number {
   return text.length;
 }
 
-/** The names of the fields around a line of this indentation. */
+/** Returns the names of the fields that enclose a line of this indentation. */
 function parents(lines: readonly string[], indent: number): string[] {
   const names: string[] = [];
   let limit = indent;

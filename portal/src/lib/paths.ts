@@ -1,9 +1,9 @@
 import type { Change, Json, JsonObject } from "../api/types";
 
-/** A field path as its segments: `spec.containers[0].image` → `["spec", "containers", 0, "image"]`. */
+/** Segments of a field path: `spec.containers[0].image` → `["spec", "containers", 0, "image"]`. */
 export type Segments = (string | number)[];
 
-/** Reads a path of the API (`a.b[0]["x.y/z"]`) into its segments. */
+/** Parses an API field path (`a.b[0]["x.y/z"]`) into its segments. */
 export function parsePath(path: string): Segments {
   const segments: Segments = [];
   const pattern = /\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|\[([^\]]*)\]|([^.[\]]+)/g;
@@ -15,7 +15,7 @@ export function parsePath(path: string): Segments {
   return segments;
 }
 
-/** Writes segments as a path of the API. */
+/** Formats segments as an API field path. */
 export function formatPath(segments: Segments): string {
   return segments
     .map((segment, i) => {
@@ -26,7 +26,7 @@ export function formatPath(segments: Segments): string {
     .join("");
 }
 
-/** The value at a path, or undefined. */
+/** Returns the value at a path, or undefined. */
 export function getPath(value: Json | undefined, segments: Segments): Json | undefined {
   let current: Json | undefined = value;
   for (const segment of segments) {
@@ -37,7 +37,7 @@ export function getPath(value: Json | undefined, segments: Segments): Json | und
   return current;
 }
 
-/** A copy of `value` with `next` at the path; undefined removes the field. */
+/** Returns a copy of `value` with `next` at the path; undefined removes the field. */
 export function setPath(value: Json | undefined, segments: Segments, next: Json | undefined): Json | undefined {
   const [head, ...rest] = segments;
   if (head === undefined) return next;
@@ -55,12 +55,12 @@ export function setPath(value: Json | undefined, segments: Segments, next: Json 
   return object;
 }
 
-/** Whether a value is a JSON object, not a list. */
+/** Returns whether a value is a JSON object, not an array. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether two JSON values are equal. */
+/** Returns whether two JSON values are equal. */
 export function equal(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((item, i) => equal(item, b[i]));
@@ -71,7 +71,7 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
   return false;
 }
 
-/** The fields in which two values differ; lists are compared as a whole, as merge patches treat them. */
+/** Returns the fields in which two values differ; arrays are compared as a whole, as in merge patches. */
 export function compare(before: Json | undefined, after: Json | undefined, at: Segments = []): Change[] {
   if (equal(before, after)) return [];
   if (isObject(before) && isObject(after)) {
@@ -82,7 +82,7 @@ export function compare(before: Json | undefined, after: Json | undefined, at: S
   return [{ path: formatPath(at), op, before: before ?? null, after: after ?? null }];
 }
 
-/** The JSON merge patch (RFC 7396) that turns `before` into `after`. */
+/** Returns the JSON merge patch (RFC 7396) that turns `before` into `after`. */
 export function mergePatch(before: JsonObject, after: JsonObject): JsonObject {
   const patch: JsonObject = {};
   for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {

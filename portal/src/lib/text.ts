@@ -1,6 +1,6 @@
 import type { Change, HealthStatus, Json, Ref } from "../api/types";
 
-/** The word for each health, beside its icon and colour. */
+/** Label of each health status, next to its icon and colour. */
 export const HEALTH_WORDS: Record<HealthStatus, string> = {
   ready: "Ready",
   progressing: "Progressing",
@@ -9,10 +9,10 @@ export const HEALTH_WORDS: Record<HealthStatus, string> = {
   unknown: "Unknown",
 };
 
-/** Health in the order of urgency. */
+/** Health statuses in order of urgency. */
 export const HEALTH_ORDER: readonly HealthStatus[] = ["failing", "progressing", "unknown", "paused", "ready"];
 
-/** The time since `from`, in the largest unit, as kubectl prints ages. */
+/** Formats the time since `from` in its largest unit, as kubectl prints ages. */
 export function age(from: string | null | undefined, now: number = Date.now()): string {
   if (!from) return "";
   const seconds = Math.max(0, Math.floor((now - Date.parse(from)) / 1000));
@@ -25,24 +25,24 @@ export function age(from: string | null | undefined, now: number = Date.now()): 
   return `${Math.floor(hours / 24)}d`;
 }
 
-/** A value on one line, as a person would write it. */
+/** Formats a value on one line, as a person would write it. */
 export function inline(value: Json | undefined): string {
   if (value === undefined) return "not set";
   if (typeof value === "string") return value === "" ? '""' : value;
   return JSON.stringify(value);
 }
 
-/** The plural of a noun by its count: `1 instance`, `2 instances`. */
+/** Formats a count with its noun in singular or plural: `1 instance`, `2 instances`. */
 export function count(n: number, noun: string): string {
   return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 }
 
-/** `Minimart/shop`, as kubectl names an object. */
+/** Formats an object reference as kubectl does: `Minimart/shop`. */
 export function refName(ref: Ref): string {
   return `${ref.kindName}/${ref.name}`;
 }
 
-/** A change in a few words: `replicaCount 2 → 3`. */
+/** Formats a change in a few words: `replicaCount 2 → 3`. */
 export function changeWords(change: Change): string {
   const field = change.path.replace(/^spec\./, "");
   if (change.op === "remove") return `${field} removed`;
@@ -71,7 +71,7 @@ const PAST_TENSE: Record<string, string> = {
   logout: "signed out",
 };
 
-/** What was done, in the past tense: `scaled`. */
+/** Returns the past tense of an action: `scaled`. */
 export function pastTense(action: string): string {
   return PAST_TENSE[action] ?? `ran ${action} on`;
 }

@@ -2,15 +2,15 @@ import { parseDocument, stringify } from "yaml";
 import type { Json, JsonObject, K8sObject } from "../api/types";
 import { compare, isObject, parsePath } from "./paths";
 
-/** What a text says, or where it is not YAML. */
+/** Parsed object, or the error and the line where the text is not YAML. */
 export type Parsed = { object: JsonObject; error?: undefined } | { object?: undefined; error: { message: string; line: number } };
 
-/** An object as YAML, without folding of long lines. */
+/** Formats an object as YAML, without folding long lines. */
 export function toYaml(value: JsonObject): string {
   return stringify(value, { lineWidth: 0 });
 }
 
-/** Reads a text that must be one YAML mapping. */
+/** Parses text that must be a single YAML mapping. */
 export function parseYaml(text: string): Parsed {
   const document = parseDocument(text, { prettyErrors: true });
   const first = document.errors[0];
@@ -21,7 +21,7 @@ export function parseYaml(text: string): Parsed {
   return { object: value };
 }
 
-/** The text with the fields changed that differ from `next`; comments and order of the others stay. */
+/** Updates the fields of `text` that differ from `next`; preserves comments and order of the others. */
 export function updateYaml(text: string, next: JsonObject): string {
   const document = parseDocument(text);
   const before = document.toJS() as Json;
@@ -37,7 +37,7 @@ export function updateYaml(text: string, next: JsonObject): string {
 const SERVER_FIELDS = ["uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"];
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
-/** The part of an object that a person writes: without status and what the server sets. */
+/** Returns the user-written part of an object, without status and server-set fields. */
 export function editable(object: K8sObject): JsonObject {
   const metadata: JsonObject = { ...object.metadata };
   for (const field of [...SERVER_FIELDS, "finalizers", "ownerReferences"]) Reflect.deleteProperty(metadata, field);

@@ -17,7 +17,7 @@ import { applyTheme, currentTheme } from "../lib/theme";
 import { worstHealth } from "../lib/health";
 import { LoginPage, SessionEnded } from "./Login";
 
-/** The frame of every page: top bar, kinds, and the states of connection and session. */
+/** Layout of every page: top bar, kinds, and the states of connection and session. */
 export function AppShell() {
   const me = useQuery(meQuery);
   const connection = useConnection();
@@ -59,7 +59,7 @@ function Shell({ me }: { me: Me }) {
   const firstPath = useRef(location.pathname);
   useEffect(() => {
     setNavOpen(false);
-    // After navigation, keyboard and screen reader go on at the new page, not at the old link.
+    // After navigation, keyboard and screen reader continue at the new page, not at the old link.
     if (firstPath.current !== location.pathname) main.current?.focus({ preventScroll: true });
     firstPath.current = location.pathname;
   }, [location.pathname]);

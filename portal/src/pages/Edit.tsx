@@ -23,7 +23,7 @@ function Loading() {
   );
 }
 
-/** A new instance by form and YAML. */
+/** Page to create an instance by form and YAML. */
 export function CreatePage() {
   const { kind: kindName } = useParams({ from: "/kinds/$kind/new" });
   const search = useSearch({ from: "/kinds/$kind/new" });
@@ -37,7 +37,7 @@ export function CreatePage() {
     retry: false,
   });
   const [chosen, setFrom] = useState(search.copy ? `${search.namespace ?? ""}/${search.copy}` : undefined);
-  // A schema that leaves the spec open gives no fields: those of an instance that exists are better than none.
+  // A schema with an open spec declares no fields: those of an existing instance are better than none.
   const first = others.data?.items[0]?.object.metadata;
   const from = chosen ?? (kind.data && !kind.data.sample && hasOpenSpec(kind.data) && first ? `${first.namespace ?? ""}/${first.name ?? ""}` : undefined);
   const source = sourceKey(kindName, from);
@@ -47,7 +47,7 @@ export function CreatePage() {
     if (!kind.data) return undefined;
     if (source) return copied.data ? blank(kind.data, namespace, editable(copied.data)) : undefined;
     return blank(kind.data, namespace, from === undefined && kind.data.sample ? editable(kind.data.sample) : undefined);
-    // `source` is made of `from`.
+    // `source` is derived from `from`.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [kind.data, copied.data, from, namespace]);
 
@@ -117,7 +117,7 @@ function blank(kind: Kind, namespace: string, source: JsonObject | undefined): J
   };
 }
 
-/** An instance changed by form and YAML. */
+/** Page to edit an instance by form and YAML. */
 export function EditPage() {
   const target = keyFromParams(useParams({ from: "/kinds/$kind/$namespace/$name/edit" }));
   const kind = useQuery(kindQuery(target.kind));

@@ -11,7 +11,7 @@ import { ProblemNote, ProblemPage, Skeleton } from "../components/States";
 import { instanceParams, keyFromParams } from "../lib/links";
 import { changeWords } from "../lib/text";
 
-/** The revisions of an instance: any two compared, any one restored. */
+/** Revisions of an instance: compares any two, restores any one. */
 export function HistoryPage() {
   const target = keyFromParams(useParams({ from: "/kinds/$kind/$namespace/$name/history" }));
   const search = useSearch({ from: "/kinds/$kind/$namespace/$name/history" });

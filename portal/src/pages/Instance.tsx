@@ -30,7 +30,7 @@ interface Asked {
   value?: Json;
 }
 
-/** One instance: health, conditions, owned objects, activity, and what can be done with it. */
+/** Page of one instance: health, conditions, owned objects, activity and actions. */
 export function InstancePage() {
   const target = keyFromParams(useParams({ from: "/kinds/$kind/$namespace/$name" }));
   const kind = useQuery(kindQuery(target.kind));
@@ -116,7 +116,7 @@ function Header({ target, kind, object, health, access }: HeaderProps) {
   const [deleting, setDeleting] = useState(false);
   const [awaited, setAwaited] = useState<{ title: string; generation: number }>();
 
-  // Says so when the cluster, not the request, has come to the end.
+  // Notify when the cluster, not the request, has finished.
   const arrived = awaited !== undefined && health?.status === "ready" && (object?.metadata.generation ?? 0) >= awaited.generation;
   useEffect(() => {
     if (!arrived) return;
@@ -262,7 +262,7 @@ function Header({ target, kind, object, health, access }: HeaderProps) {
   );
 }
 
-/** Of pause and resume, only the one that changes something is shown. */
+/** Returns whether to show an action: of pause and resume, only the one that changes something. */
 function isRelevant(action: Action, object: K8sObject | undefined): boolean {
   if (action.name !== "pause" && action.name !== "resume") return true;
   const paths = action.value ? [action.value] : ["spec.paused", "spec.suspend"];

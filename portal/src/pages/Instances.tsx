@@ -24,13 +24,13 @@ interface TableColumn {
   id: string;
   title: string;
   width: string;
-  /** Left out on narrow screens. */
+  /** Hidden on narrow screens. */
   secondary: boolean;
   value: (item: Item) => Json | undefined;
   render?: (item: Item) => React.ReactNode;
 }
 
-/** The instances of a kind: live, filtered and sorted in the browser. */
+/** Table of the instances of a kind: live, filtered and sorted in the browser. */
 export function InstancesPage() {
   const { kind: kindName } = useParams({ from: "/kinds/$kind" });
   const search = useSearch({ from: "/kinds/$kind" });
@@ -157,7 +157,7 @@ export function InstancesPage() {
   );
 }
 
-/** The plural of a kind for headings: `Minimarts`. */
+/** Returns the plural of a kind for headings: `Minimarts`. */
 function titleOf(kind: Kind | undefined): string {
   if (!kind) return "instances";
   const lower = kind.kind.toLowerCase();
@@ -248,7 +248,7 @@ function sortItems(items: Item[], columns: TableColumn[], sort: string): Item[] 
   return items.sort((a, b) => sign * compare(column.value(a), column.value(b)) || itemKey(a).localeCompare(itemKey(b)));
 }
 
-/** Failing instances say why in a second line. */
+/** Returns the reason that a failing instance shows on a second line. */
 function reasonOf(item: Item): string {
   return item.health.status === "failing" ? item.health.message || item.health.reason : "";
 }
@@ -367,7 +367,7 @@ function Table({ kind, columns, rows, total, sort, onSort, selected, onSelect, e
   );
 }
 
-/** The commands for selected rows; each asks before it acts. */
+/** Bulk actions for the selected rows; each asks for confirmation first. */
 function BulkBar({ kind, items, onDone }: { kind: Kind; items: Item[]; onDone: () => void }) {
   const [asked, setAsked] = useState<string>();
   const [failed, setFailed] = useState<unknown>();

@@ -56,13 +56,13 @@ function TokenForm() {
   );
 }
 
-/** Why a sign-in by the provider failed, in words. */
+/** Messages for the reasons why a sign-in with the provider failed. */
 const FAILURES: Record<string, string> = {
   refused: "The sign-in was refused, or took too long. Try again.",
   unavailable: "The sign-in service does not answer as it should. Try again, or use a token.",
 };
 
-/** Sign-in by the OpenID provider, if there is one; afterwards the browser is back on this page. */
+/** Link to sign in with the OpenID provider, if configured; the browser then returns to this page. */
 function ProviderLink() {
   const { data } = useQuery(signInWaysQuery);
   if (!data?.oidc) return null;
@@ -85,7 +85,7 @@ function ProviderLink() {
   );
 }
 
-/** Sign-in: by an OpenID provider, by the link that `steer` prints, or by a token. */
+/** Sign-in page: with an OpenID provider, the link that `steer` prints, or a token. */
 export function LoginPage() {
   return (
     <main className="login">
@@ -104,7 +104,7 @@ export function LoginPage() {
   );
 }
 
-/** Over the page when the session ends: what was typed stays. */
+/** Dialog over the page when the session ends; typed input is kept. */
 export function SessionEnded() {
   return (
     <Dialog title="Your session has ended" onClose={() => { reportSession("open"); }}>

@@ -5,7 +5,7 @@ import { operatorQuery } from "../api/queries";
 import { Age } from "../components/Age";
 import { Empty, ProblemPage, Skeleton } from "../components/States";
 
-/** The operator itself: queue, reconciles, errors and its latest log lines. */
+/** Page of the operator: queue, reconciles, errors and latest log lines. */
 export function OperatorPage() {
   const operator = useQuery(operatorQuery);
   const none = operator.error instanceof ProblemError && operator.error.status === 404;
@@ -72,7 +72,7 @@ export function OperatorPage() {
           <header>
             <h2 id="log">Latest log lines</h2>
           </header>
-          {/* Scrollable text is reachable by keyboard. */}
+          {/* Scrollable text must be reachable by keyboard. */}
           {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
           <pre className="log" tabIndex={0} aria-label="Log">
             {operator.data.log.map((line, i) => (

@@ -12,7 +12,7 @@ import { HEALTH_WORDS, count } from "../lib/text";
 
 const BAR_ORDER: readonly HealthStatus[] = ["ready", "progressing", "failing", "paused", "unknown"];
 
-/** Kinds by health, what fails and why, and recent changes. */
+/** Overview of kinds by health, failures with their reasons, and recent changes. */
 export function OverviewPage() {
   const overview = useQuery(overviewQuery);
   const kinds = useQuery(kindsQuery);
