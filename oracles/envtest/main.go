@@ -1,9 +1,11 @@
-// Runs suites that use envtest on the programs of `steer envtest` and on the real ones, and compares.
+// Command envtest runs suites that use envtest on the programs of `steer envtest` and on the real ones, and compares the
+// results.
 //
 //	envtest --ours DIR --real DIR [SUITE...]
 //
-// The suites are those of the projects below, as they are in the module cache, and our own in ./suite. Both sides run the same test
-// binary, one package at a time. A suite is named by its project and its package; the name of a project stands for all of its suites.
+// The suites are those of the projects below, taken from the module cache, and our own in ./suite. Both sides run the same
+// test binary, one package at a time. A suite is named by its project and package; the name of a project selects all of its
+// suites.
 package main
 
 import (
@@ -28,12 +30,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// A module whose packages have suites that start an environment.
+// project is a module whose packages have suites that start an environment.
 type project struct {
 	name, module string
-	// The version that go.mod pins without one.
+	// version defaults to the one that go.mod pins.
 	version string
-	// Modules within its repository, which are published by themselves and which it replaces by their folders.
+	// nested are modules in the project's repository that are published separately. The project replaces them with their
+	// directories.
 	nested   []string
 	packages []string
 }
@@ -53,25 +56,25 @@ var projects = []project{
 		packages: []string{".", "jsondiff"},
 	},
 	{
-		// Definitions of many kinds in several versions, with conversion, defaults and validation by webhooks.
+		// CRDs of many kinds in several versions, with conversion, defaulting and validation by webhooks.
 		name: "cluster-api", module: "sigs.k8s.io/cluster-api", version: "v1.14.2", nested: []string{"api"},
 		packages: []string{
 			"core/webhooks/admission/test", "util/patch/test", "internal/util/ssa/test", "controllers/crdmigrator",
 		},
 	},
 	{
-		// Definitions with many rules in CEL.
+		// CRDs with many CEL rules.
 		name: "karpenter", module: "sigs.k8s.io/karpenter", version: "v1.14.0",
 		packages: []string{"pkg/apis/v1"},
 	},
 }
 
-// Specs that may fail on a server that is fast, each with its reason.
+// known maps specs that may fail on a fast server to the reason.
 var known = map[string]string{
 	"should allow for get informer to be cancelled": "it cancels while the server is expected to be still answering",
 }
 
-// The outcome of a suite on one side.
+// outcome is the result of a suite on one side.
 type outcome struct {
 	passed, failed int
 	failures       []string
@@ -153,13 +156,13 @@ func main() {
 	}
 }
 
-// A package with tests, and what the Go command needs to build them.
+// suite is a package with tests, and what the go command needs to build them.
 type suite struct {
 	name, directory string
 	flags           []string
 }
 
-// The suites that are asked for; all of them if none is.
+// chosen returns the requested suites, all of them by default.
 func chosen(asked []string, scratch string) []suite {
 	var found []suite
 	for _, project := range projects {
@@ -189,7 +192,7 @@ func chosen(asked []string, scratch string) []suite {
 	return found
 }
 
-// Brings a project into the module cache, and says where it is and with which flags it is built there.
+// open downloads a project into the module cache and returns its directory and the flags to build it with.
 func (p project) open(scratch string) (string, []string) {
 	var module struct{ Dir string }
 	if p.version == "" {
@@ -200,7 +203,7 @@ func (p project) open(scratch string) (string, []string) {
 	if len(p.nested) == 0 {
 		return module.Dir, nil
 	}
-	// Folders that are modules of their own are not in the archive: the published ones stand for them.
+	// A module archive omits nested modules: use the published ones instead.
 	file := filepath.Join(scratch, p.name+".mod")
 	for from, to := range map[string]string{"go.mod": file, "go.sum": filepath.Join(scratch, p.name+".sum")} {
 		content, err := os.ReadFile(filepath.Join(module.Dir, from))
@@ -214,7 +217,7 @@ func (p project) open(scratch string) (string, []string) {
 	return module.Dir, []string{"-mod=mod", "-modfile=" + file}
 }
 
-// Runs a test binary in its package's directory.
+// run runs a test binary in its package's directory.
 func run(binary, directory, assets string) outcome {
 	test := exec.Command(binary, "-test.v", "-test.timeout=15m")
 	test.Dir = directory
@@ -222,7 +225,7 @@ func run(binary, directory, assets string) outcome {
 	var output bytes.Buffer
 	test.Stdout, test.Stderr = &output, &output
 	begun := time.Now()
-	// A suite that fails says so in its output.
+	// A failing suite reports the failure in its output.
 	_ = test.Run()
 	result := outcome{wall: time.Since(begun), output: output.Bytes()}
 	if usage, ok := test.ProcessState.SysUsage().(*syscall.Rusage); ok {
@@ -262,7 +265,7 @@ func listed(failure string) string {
 	return ""
 }
 
-// Seconds that one environment takes to start and stop, of several the median.
+// startStop returns the median time in seconds to start and stop an environment.
 func startStop(assets string, rounds int) float64 {
 	var seconds []float64
 	for range rounds {

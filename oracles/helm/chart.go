@@ -66,7 +66,7 @@ func pack(w io.Writer, files files) error {
 	return zip.Close()
 }
 
-// write puts the files under dir, as `helm` would find them.
+// write writes the files below dir, where `helm` expects them.
 func (f files) write(dir string) error {
 	for _, name := range sortedKeys(f) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -80,7 +80,7 @@ func (f files) write(dir string) error {
 	return nil
 }
 
-// load reads the files as an archive's would be: in the order of their names, .helmignore untouched.
+// load reads the files as from an archive: in the order of their names, without applying .helmignore.
 func (f files) load() (*chart.Chart, error) {
 	var buffered []*loader.BufferedFile
 	for _, name := range sortedKeys(f) {
@@ -93,8 +93,8 @@ func (f files) load() (*chart.Chart, error) {
 	return c, nil
 }
 
-// inDirectory writes the files to a fresh directory named chart, and takes that directory's path out of
-// whatever do reports.
+// inDirectory writes the files to a new directory named chart, and strips that directory's path from the errors that do
+// returns.
 func (f files) inDirectory(do func(root, chart string) (any, error)) (any, error) {
 	root, err := os.MkdirTemp("", "helm-oracle")
 	if err != nil {
@@ -119,7 +119,7 @@ func (f files) inDirectory(do func(root, chart string) (any, error)) (any, error
 	return result, err
 }
 
-// releaseOptions say what is rendered as which release, on what cluster.
+// releaseOptions are the release and the cluster to render for.
 type releaseOptions struct {
 	Name        string
 	Namespace   string
@@ -157,7 +157,7 @@ func (o *releaseOptions) capabilities() (*chartutil.Capabilities, error) {
 	return caps, nil
 }
 
-// opRender runs Helm's engine over a chart: every template's text, nothing sorted or split.
+// opRender runs Helm's engine on a chart and returns each template's text, neither sorted nor split.
 func opRender(r *request) (any, error) {
 	var q struct {
 		releaseOptions
@@ -165,7 +165,7 @@ func opRender(r *request) (any, error) {
 		Values value
 		Strict bool
 		Lint   bool
-		// SkipDependencies leaves conditions, tags and imports alone.
+		// SkipDependencies skips conditions, tags and imports.
 		SkipDependencies bool `json:"skip_dependencies"`
 		SkipSchema       bool `json:"skip_schema"`
 	}
@@ -256,7 +256,7 @@ func (s valueSources) merge(root string) (map[string]any, error) {
 	return opts.MergeValues(getter.All(&cli.EnvSettings{}))
 }
 
-// opHelmTemplate does what `helm template NAME CHART` does, without the process.
+// opHelmTemplate runs `helm template NAME CHART` in this process.
 func opHelmTemplate(r *request) (any, error) {
 	var q struct {
 		releaseOptions
@@ -327,7 +327,7 @@ func opHelmTemplate(r *request) (any, error) {
 	})
 }
 
-// printed is what the command writes to standard output.
+// printed returns what the command writes to standard output.
 func printed(rel *release.Release, noHooks, skipTests bool, showOnly []string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintln(&b, strings.TrimSpace(rel.Manifest))
@@ -455,7 +455,7 @@ func opCoalesce(r *request) (any, error) {
 	return map[string]any{"value": encode(map[string]any(out))}, nil
 }
 
-// shape is what remains of a chart after its dependencies were processed.
+// shape returns what is left of a chart after its dependencies are processed.
 func shape(c *chart.Chart) any {
 	subcharts := []any{}
 	for _, d := range c.Dependencies() {
@@ -464,13 +464,13 @@ func shape(c *chart.Chart) any {
 	return map[string]any{"name": text(c.Name()), "values": encode(c.Values), "subcharts": subcharts}
 }
 
-// opLoad shows what the loader makes of a chart.
+// opLoad returns a chart as the loader reads it.
 func opLoad(r *request) (any, error) {
 	var q struct {
 		Files files
-		// Dir loads from a directory, so that .helmignore counts.
+		// Dir loads from a directory, so that .helmignore applies.
 		Dir bool
-		// Archive loads a .tgz given as is.
+		// Archive loads this .tgz unchanged.
 		Archive *content
 	}
 	if err := r.decode(&q); err != nil {
@@ -522,11 +522,11 @@ func loaded(c *chart.Chart) any {
 	}
 }
 
-// opFiles calls .Files' methods.
+// opFiles calls the methods of .Files.
 func opFiles(r *request) (any, error) {
 	var q struct {
 		Files files
-		// Text is a template that sees the files as .Files.
+		// Text is a template that accesses the files as .Files.
 		Text text
 	}
 	if err := r.decode(&q); err != nil {
@@ -551,7 +551,7 @@ func opSchema(r *request) (any, error) {
 	var q struct {
 		Schema text
 		Values value
-		// Files, when given, is a chart whose schemas are all checked.
+		// Files, if given, is a chart, all of whose schemas are checked.
 		Files files
 	}
 	if err := r.decode(&q); err != nil {
@@ -577,7 +577,7 @@ func opSchema(r *request) (any, error) {
 	return true, nil
 }
 
-// opLint does what `helm lint` does on one chart.
+// opLint lints one chart as `helm lint` does.
 func opLint(r *request) (any, error) {
 	var q struct {
 		valueSources
@@ -636,7 +636,7 @@ func severity(m support.Message) string {
 func opSort(r *request) (any, error) {
 	var q struct {
 		Files map[string]text
-		// Uninstall sorts for removal instead of installation.
+		// Uninstall uses the uninstall order instead of the install order.
 		Uninstall bool
 	}
 	if err := r.decode(&q); err != nil {
@@ -661,7 +661,7 @@ func opSort(r *request) (any, error) {
 	return map[string]any{"manifests": manifests, "hooks": hooks(hs)}, nil
 }
 
-// opHelmignore asks which paths a .helmignore hides. A path ending in / is a directory.
+// opHelmignore returns which paths a .helmignore excludes. A path that ends in / is a directory.
 func opHelmignore(r *request) (any, error) {
 	var q struct {
 		Text  text

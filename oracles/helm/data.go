@@ -136,16 +136,16 @@ func result(b []byte, err error) (any, error) {
 	return text(b), nil
 }
 
-// opStrvals parses what --set and its relatives take.
+// opStrvals parses the values of --set and related flags.
 func opStrvals(r *request) (any, error) {
 	var q struct {
 		// Do is set, string, json, file, literal or to-yaml.
 		Do string
-		// Text is parsed into Into; Texts are parsed one after the other.
+		// Text is parsed into Into; Texts are parsed in order.
 		Text  text
 		Texts []text
 		Into  *value
-		// Files are what --set-file reads; a missing one is an error as the system words it.
+		// Files are the files for --set-file; a missing one is an error with the operating system's message.
 		Files map[string]text
 	}
 	if err := r.decode(&q); err != nil {
@@ -202,9 +202,9 @@ func opStrvals(r *request) (any, error) {
 func opSemver(r *request) (any, error) {
 	var q struct {
 		Version text
-		// Other is compared with Version when given.
+		// Other, if given, is compared with Version.
 		Other *text
-		// Constraint is checked against Version when given.
+		// Constraint, if given, is checked against Version.
 		Constraint *text
 		// Strict uses StrictNewVersion.
 		Strict bool
@@ -250,7 +250,7 @@ func opSemver(r *request) (any, error) {
 	return out, nil
 }
 
-// opKubeVersion parses --kube-version and the Chart.yaml constraint check.
+// opKubeVersion parses --kube-version and checks the constraint of Chart.yaml.
 func opKubeVersion(r *request) (any, error) {
 	var q struct {
 		Version    string
@@ -270,7 +270,7 @@ func opKubeVersion(r *request) (any, error) {
 	return out, nil
 }
 
-// opCapabilities shows what templates see without a cluster.
+// opCapabilities returns the capabilities that templates get without a cluster.
 func opCapabilities(*request) (any, error) {
 	c := chartutil.DefaultCapabilities
 	return map[string]any{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// entry is a file that exists only as a name, for rules that ask no more.
+// entry is an fs.FileInfo with only a name, for rules that need no more.
 type entry struct {
 	name string
 	dir  bool

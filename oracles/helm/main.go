@@ -1,4 +1,4 @@
-// Command helm-oracle answers, line by line, what Go's text/template, sprig and Helm's own packages do.
+// Command helm-oracle answers requests, one per line, with Go's text/template, sprig and Helm's own packages.
 //
 // Each line on standard input is one JSON request {"id": …, "op": …, …}; each line on standard output is the
 // answer, in the same order: {"id": …, "ok": …}, {"id": …, "err": …, "kind": …} or {"id": …, "panic": …}.
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// request carries the fields every operation shares; the operation decodes the rest from raw.
+// request has the fields that all operations share; the operation decodes the rest from raw.
 type request struct {
 	ID json.RawMessage `json:"id"`
 	Op string          `json:"op"`
@@ -46,9 +46,9 @@ type answer struct {
 	Err   *text           `json:"err,omitempty"`
 	Kind  string          `json:"kind,omitempty"`
 	Panic *text           `json:"panic,omitempty"`
-	// Partial is what had been produced before the error, where an operation has something to show.
+	// Partial is the output produced before the error, for operations that have any.
 	Partial any `json:"partial,omitempty"`
-	// Log is what Helm logged meanwhile (coalescing warnings, skipped hooks).
+	// Log is what Helm logged during the request (coalescing warnings, skipped hooks).
 	Log []text `json:"log,omitempty"`
 }
 
@@ -97,7 +97,7 @@ func main() {
 		fmt.Println(strings.Join(sortedKeys(operations), "\n"))
 		return
 	}
-	// Runaway inputs should end this process with a message, not the machine.
+	// Runaway inputs must end this process with a message, rather than exhaust the machine.
 	debug.SetMemoryLimit(2 << 30)
 	debug.SetMaxStack(512 << 20)
 	if err := serve(os.Stdin, os.Stdout); err != nil {
@@ -117,7 +117,7 @@ func serve(in io.Reader, out io.Writer) error {
 			if err := enc.Encode(respond(line)); err != nil {
 				return err
 			}
-			// At once: should the next question end this process, this answer must have left it.
+			// Flush at once: if the next request ends this process, this answer must already be written.
 			if err := answers.Flush(); err != nil {
 				return err
 			}

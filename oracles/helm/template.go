@@ -7,14 +7,14 @@ import (
 	"strings"
 	"text/template"
 	"time"
-	_ "time/tzdata" // zones must not depend on what is installed
+	_ "time/tzdata" // time zones must not depend on what is installed
 	_ "unsafe"      // for go:linkname
 
 	"github.com/Masterminds/sprig/v3"
 	"helm.sh/helm/v3/pkg/engine"
 )
 
-// Helm keeps its function map to itself; the linker does not.
+// helmFuncs is Helm's function map, which Helm does not export; the linker can still reach it.
 //
 //go:linkname helmFuncs helm.sh/helm/v3/pkg/engine.Engine.initFunMap
 func helmFuncs(e engine.Engine, t *template.Template)
@@ -80,13 +80,13 @@ func opTemplate(r *request) (any, error) {
 	return text(out.String()), nil
 }
 
-// builtins are the functions and keywords that text/template brings itself.
+// builtins are the built-in functions and keywords of text/template.
 var builtins = []string{
 	"and", "break", "call", "continue", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or",
 	"print", "printf", "println", "slice", "urlquery",
 }
 
-// opFunctions lists what a template may call under Helm, with the Go signature where sprig provides it.
+// opFunctions lists the functions available to templates under Helm, with the Go signature where sprig provides it.
 func opFunctions(*request) (any, error) {
 	t := template.New("t")
 	helmFuncs(engine.Engine{}, t)
@@ -110,7 +110,7 @@ func opFunctions(*request) (any, error) {
 		}
 	}
 	for _, name := range builtins {
-		// sprig's slice takes the place of text/template's.
+		// sprig's slice overrides that of text/template.
 		if _, ok := out[name]; !ok {
 			out[name] = "builtin"
 		}
@@ -148,11 +148,11 @@ func opDate(r *request) (any, error) {
 		Layout text
 		Unix   int64
 		Nanos  int64
-		// Zone is where the clock stands when formatting (default UTC).
+		// Zone is the time zone for parsing and formatting (default UTC).
 		Zone string
-		// Parse, when given, is read by Layout instead of formatting Unix.
+		// Parse, if given, is parsed with Layout instead of formatting Unix.
 		Parse *text
-		// Duration, when given, is parsed as a Go duration.
+		// Duration, if given, is parsed as a Go duration.
 		Duration *text
 	}
 	if err := r.decode(&q); err != nil {
@@ -179,7 +179,7 @@ func opDate(r *request) (any, error) {
 	return text(time.Unix(q.Unix, q.Nanos).In(zone).Format(string(q.Layout))), nil
 }
 
-// opRegex runs a regular expression the way sprig's functions do.
+// opRegex runs a regular expression as sprig's functions do.
 func opRegex(r *request) (any, error) {
 	var q struct {
 		// Do is match, find, findall, replace, replace-literal, split or quote.

@@ -2,5 +2,5 @@
 
 package main
 
-// The real program is built from the same module, so that both always agree on their versions.
+// The real helm is built from the same module, so that the versions of both always agree.
 import _ "helm.sh/helm/v3/cmd/helm"

@@ -16,7 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// text is a string that may hold any bytes: valid UTF-8 travels as a JSON string, the rest as {"$b64": …}.
+// text is a string of any bytes: valid UTF-8 is encoded as a JSON string, the rest as {"$b64": …}.
 type text string
 
 func asText(s string) *text {
@@ -66,8 +66,8 @@ func (b *jsonBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// value is a Go value as JSON spells it. Plain JSON gives nil, bool, float64, string, []any and
-// map[string]any; {"$t": type, "v": …} gives everything else.
+// value is a Go value encoded as JSON. Plain JSON gives nil, bool, float64, string, []any and map[string]any;
+// {"$t": type, "v": …} gives everything else.
 type value struct{ v any }
 
 func (v *value) UnmarshalJSON(data []byte) error {
@@ -149,7 +149,7 @@ func decodeList(data []byte) ([]any, error) {
 	return list, nil
 }
 
-// scalarTypes are the types whose values are spelled as a string: {"$t": "int8", "v": "-4"}.
+// scalarTypes are the types whose values are encoded as a string: {"$t": "int8", "v": "-4"}.
 var scalarTypes = map[string]reflect.Type{
 	"int": reflect.TypeFor[int](), "int8": reflect.TypeFor[int8](), "int16": reflect.TypeFor[int16](),
 	"int32": reflect.TypeFor[int32](), "int64": reflect.TypeFor[int64](),
@@ -338,7 +338,7 @@ func decodeComposite(typ reflect.Type, raw json.RawMessage) (reflect.Value, erro
 	return out, nil
 }
 
-// encode spells a Go value so that its type survives: the inverse of decodeValue.
+// encode encodes a Go value so that its type is preserved: the inverse of decodeValue.
 func encode(v any) any {
 	switch v := v.(type) {
 	case nil, bool:

@@ -1,10 +1,10 @@
-"""An operator that starts ansible-runner for each reconcile, in the form in which operator-sdk's Ansible operator does.
+"""Runs ansible-runner for each reconcile, as operator-sdk's Ansible operator does.
 
     peer.py WATCHES DIRECTORY
 
-WATCHES is a watches.yaml with `playbook` entries, as JSON. Private data directories are made below DIRECTORY. What
-operator-sdk has beside this costs it more: a proxy between the modules and the cluster, an event sent for each task, and a
-finalizer's run.
+WATCHES is a watches.yaml with `playbook` entries, as JSON. Private data directories are created below DIRECTORY.
+Further costs of operator-sdk are not included: a proxy between the modules and the cluster, an event sent for each task, and
+a finalizer's run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Controller:
         self.api = client.CustomObjectsApi()
         self.waiting: queue.Queue[tuple[str, str]] = queue.Queue()
         self.lock = threading.Lock()
-        # What is worked on, with whether it changed meanwhile: an object has one run at a time.
+        # Objects in progress, and whether each changed meanwhile: one run per object at a time.
         self.active: dict[tuple[str, str], bool] = {}
         self.generations: dict[tuple[str, str], int] = {}
 
@@ -114,7 +114,7 @@ def condition(kind: str, status: str, reason: str, **fields: object) -> dict:
 
 
 def main(watches: str, directory: str) -> None:
-    # ansible-runner looks for ansible-playbook there.
+    # ansible-runner looks up ansible-playbook in PATH.
     os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
     config.load_kube_config(os.environ["KUBECONFIG"])
     for entry in json.loads(pathlib.Path(watches).read_text(encoding="utf-8")):

@@ -1,11 +1,11 @@
-// A chart operator in the way of operator-sdk's runtime, built on controller-runtime and Helm's packages: the peer that
-// `make bench-helm-operator` measures beside ours. It is no port of that program's code, and only does what the
-// measurement needs; what costs time there costs time here:
+// Command helm-operator is a chart operator modelled on operator-sdk's runtime, built on controller-runtime and Helm's
+// packages. It is the peer that `make bench-helm-operator` compares Steersman with. It is not a port of operator-sdk's code
+// and implements only what the benchmark needs, with the same expensive steps:
 //
-//   - for every reconcile the chart is loaded from disk and a Helm configuration is made, discovery included;
-//   - Sync reads the history and makes a dry-run upgrade, whose manifest is compared as text;
-//   - if nothing differs each object is fetched, and patched where a three-way merge finds a difference;
-//   - the status is written, and the object is looked at again after a minute.
+//   - every reconcile loads the chart from disk and creates a Helm configuration, discovery included;
+//   - Sync reads the history and runs a dry-run upgrade, whose manifest is compared as text;
+//   - if nothing differs, each object is fetched, and patched if a three-way merge finds a difference;
+//   - the status is written, and the object is requeued after a minute.
 package main
 
 import (
@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// chartLabel is on every released object, and chooses what is cached.
+// chartLabel is set on every released object and selects the objects to cache.
 const chartLabel = "helm.sdk.operatorframework.io/chart"
 
 // watch is an entry of watches.yaml.

@@ -112,7 +112,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return again, r.settle(ctx, object, status, releases.deployed, reason)
 }
 
-// settle watches what was released and tells of it.
+// settle watches the kinds of the release and reports the release in the status.
 func (r *reconciler) settle(
 	ctx context.Context, object *unstructured.Unstructured, status *conditions, deployed *release.Release, reason string,
 ) error {
@@ -140,7 +140,7 @@ func (r *reconciler) uninstall(ctx context.Context, object *unstructured.Unstruc
 	return client.IgnoreNotFound(r.client.Update(ctx, object))
 }
 
-// watchDependents begins to watch the kinds of a release, once for each.
+// watchDependents starts watching the kinds of a release, once per kind.
 func (r *reconciler) watchDependents(deployed *release.Release) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -166,7 +166,7 @@ func (r *reconciler) watchDependents(deployed *release.Release) error {
 	return nil
 }
 
-// dependentPredicate lets through what changes more than a status.
+// dependentPredicate passes updates that change more than the status.
 func dependentPredicate() predicate.Predicate {
 	bare := func(object client.Object) map[string]any {
 		found, ok := object.(*unstructured.Unstructured)
@@ -188,7 +188,7 @@ func dependentPredicate() predicate.Predicate {
 	}
 }
 
-// conditions are the status of an object.
+// conditions holds the status of an object.
 type conditions struct {
 	all     []any
 	release map[string]any

@@ -33,7 +33,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// releases works on the release of one object.
+// releases manages the release of one object.
 type releases struct {
 	config    *action.Configuration
 	chart     *chart.Chart
@@ -47,7 +47,7 @@ type releases struct {
 
 func loadChart(path string) (*chart.Chart, error) { return loader.Load(path) }
 
-// releasesFor loads the chart and makes a Helm configuration for an object.
+// releasesFor loads the chart and creates a Helm configuration for an object.
 func (r *reconciler) releasesFor(object *unstructured.Unstructured) (*releases, error) {
 	loaded, err := loadChart(r.watch.Chart)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *reconciler) releasesFor(object *unstructured.Unstructured) (*releases, 
 	}, nil
 }
 
-// sync forgets revisions that failed, and finds out whether an upgrade would change the manifest.
+// sync deletes all revisions that are not deployed and checks whether an upgrade would change the manifest.
 func (r *releases) sync() error {
 	history, err := r.config.Releases.History(r.name)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
@@ -140,7 +140,7 @@ func (r *releases) uninstall() error {
 	return err
 }
 
-// reassert fetches each object of the release, and puts back what was changed.
+// reassert fetches each object of the release and reverts changes.
 func (r *releases) reassert(ctx context.Context) error {
 	objects, err := r.config.KubeClient.Build(bytes.NewBufferString(r.deployed.Manifest), false)
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *releases) reassert(ctx context.Context) error {
 	})
 }
 
-// patchFor is nil if nothing that is wanted is missing.
+// patchFor returns nil if the live object has everything that is wanted.
 func patchFor(live runtime.Object, wanted *resource.Info) ([]byte, error) {
 	liveJSON, err := json.Marshal(live)
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *owningClient) Build(reader io.Reader, validate bool) (kube.ResourceList
 	return objects, err
 }
 
-// ownedSecrets lets records belong to the object.
+// ownedSecrets sets the object as the owner of Helm's release records.
 type ownedSecrets struct {
 	typedcorev1.SecretInterface
 	owner metav1.OwnerReference
@@ -240,7 +240,7 @@ func (s *ownedSecrets) Create(ctx context.Context, secret *corev1.Secret, option
 	return s.SecretInterface.Create(ctx, secret, options)
 }
 
-// getter gives Helm the manager's connection.
+// getter is a RESTClientGetter that uses the manager's connection.
 type getter struct {
 	config    *rest.Config
 	mapper    meta.RESTMapper

@@ -1,4 +1,5 @@
-// MyOwnShell on controller-runtime: the same operator as examples/myownshell, written as kubebuilder's scaffold has it.
+// Command myownshell-controller-runtime is the operator of examples/myownshell on controller-runtime, written as kubebuilder
+// scaffolds it.
 package main
 
 import (
@@ -150,7 +151,7 @@ func main() {
 	scheme.AddKnownTypes(version, &MyOwnShell{}, &MyOwnShellList{})
 	metav1.AddToGroupVersion(scheme, version)
 	config := ctrl.GetConfigOrDie()
-	// No limit on the client's side: the measurement is of the operator, not of a throttle.
+	// No client-side rate limit: the benchmark measures the operator, not throttling.
 	config.QPS = -1
 	options := ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}}
 	if namespace := os.Getenv("WATCH_NAMESPACE"); namespace != "" {

@@ -1,4 +1,5 @@
-// Prints what client-go sees of a cluster: lists, watches, informers, patches, eviction, tokens, and the refusal of exec.
+// Command clients prints what client-go sees of a cluster: lists, watches, informers, patches, eviction, tokens, and the
+// refusal of exec.
 package main
 
 import (
@@ -35,7 +36,7 @@ func must(err error) {
 	}
 }
 
-// reason prints an error as programs tell errors apart.
+// reason returns the reason by which clients distinguish errors.
 func reason(err error) string {
 	if err == nil {
 		return "none"

@@ -1,4 +1,7 @@
-"""A kopf operator on a kind of its own: what its handlers are told, and what it writes. Ends once an object has come and gone."""
+"""Runs a kopf operator on its own custom resource and prints what its handlers receive and what it writes.
+
+Exits after an object has been created and deleted.
+"""
 import asyncio
 import os
 

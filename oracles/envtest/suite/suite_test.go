@@ -1,4 +1,5 @@
-// A suite as operators have them: a definition from a file, a manager with webhooks, a user with few rights, restarts.
+// Package suite is a typical suite of an operator: a CRD from a file, a manager with webhooks, a user with few permissions,
+// and two API servers on one etcd.
 package suite
 
 import (
@@ -62,7 +63,7 @@ func TestDefinitionsAndUsers(t *testing.T) {
 	if err := admin.Create(ctx, tooBig); !apierrors.IsInvalid(err) {
 		t.Fatalf("the schema is not kept: %v", err)
 	}
-	// A pod needs no service account, as the plugin is off.
+	// A pod needs no service account, as the admission plugin is disabled.
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	if err := admin.Create(ctx, pod); err != nil {
@@ -157,7 +158,7 @@ func TestServersShareAnEtcd(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	// The second server has a port, certificates and users of its own.
+	// The second server has its own port, certificates and users.
 	base := &rest.Config{Host: other.SecureServing.HostPort(), TLSClientConfig: rest.TLSClientConfig{CAData: other.SecureServing.CA}}
 	second, err := other.SecureServing.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, base)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// authority signs certificates below one directory.
+// authority signs the certificates in one directory.
 type authority struct {
 	dir  string
 	cert *x509.Certificate
@@ -54,7 +54,7 @@ func newAuthority(dir, name string) (*authority, error) {
 	return &authority{dir: dir, cert: cert, key: key}, nil
 }
 
-// issue writes NAME.crt and NAME.key; without hosts the certificate is a client's.
+// issue writes NAME.crt and NAME.key; without hosts the certificate is a client certificate.
 func (a *authority) issue(name, commonName string, groups, hosts []string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -119,7 +119,8 @@ func writeServiceAccountKeys(dir string) error {
 	return writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
 }
 
-// writePKI makes everything that the components need to know each other. Further lines of the token file name more users.
+// writePKI creates the keys and certificates with which the components authenticate each other. The tokens are further
+// lines of the token file, one user each.
 func writePKI(dir string, tokens []string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -159,7 +160,7 @@ func writePKI(dir string, tokens []string) error {
 	}
 	token := make([]byte, 16)
 	rand.Read(token)
-	// A bearer token beside the certificate: curl and simple clients need no key material.
+	// A bearer token in addition to the certificate: curl and simple clients need no key material.
 	lines := append([]string{hex.EncodeToString(token) + ",kubernetes-admin,kubernetes-admin,system:masters"}, tokens...)
 	if err := os.WriteFile(filepath.Join(dir, "tokens.csv"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		return err

@@ -19,12 +19,12 @@ import (
 const (
 	serviceRange = "10.96.0.0/16"
 	serviceIP    = "10.96.0.1"
-	// The endpoint of the service "kubernetes" may not be a loopback address; this one is
+	// The endpoint of the service "kubernetes" must not be a loopback address; this one is
 	// reserved for documentation, and nothing ever connects to it.
 	advertised = "192.0.2.1"
 )
 
-// up starts what is missing and waits until the API serves.
+// up starts the control plane if it does not run, and waits until the API server is ready.
 func up(opts options) error {
 	if opts.fresh {
 		if err := down(opts.dir, false); err != nil {
@@ -42,7 +42,7 @@ func up(opts options) error {
 	if err != nil {
 		return err
 	}
-	// The ports are free when asked for and may be taken a moment later: then try others.
+	// A free port may be taken before a component listens on it: retry with other ports.
 	for attempt := 1; ; attempt++ {
 		err := upOnce(opts, programs)
 		if err == nil {
@@ -143,7 +143,7 @@ func upOnce(opts options, programs map[string]string) error {
 		}
 	}
 	if opts.controllerManager {
-		// The first sign that controllers work, and what every pod needs.
+		// The default service account is the first sign of working controllers, and every pod needs it.
 		if err := client.waitFor("/api/v1/namespaces/default/serviceaccounts/default", 60*time.Second, started...); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func upOnce(opts options, programs map[string]string) error {
 	return nil
 }
 
-// Trusts no OpenID provider yet. The server reads the file again whenever it changes.
+// noIssuers trusts no OpenID provider yet. The server reloads the file when it changes.
 const noIssuers = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
 
 func apiserverArgs(pki, authentication, etcd string, port int) []string {
@@ -184,7 +184,7 @@ func apiserverArgs(pki, authentication, etcd string, port int) []string {
 		"--proxy-client-cert-file=" + file("front-proxy-client.crt"),
 		"--proxy-client-key-file=" + file("front-proxy-client.key"),
 		"--profiling=false",
-		// Load from tests alone; throttling would only slow them.
+		// Only tests generate load; throttling would just slow them down.
 		"--max-requests-inflight=4000",
 		"--max-mutating-requests-inflight=2000",
 	}
@@ -260,7 +260,7 @@ func down(dir string, keepLogs bool) error {
 			return err
 		}
 	}
-	// Only an empty directory goes: other files in it are the caller's.
+	// Removes only an empty directory: other files in it belong to the caller.
 	os.Remove(dir)
 	return nil
 }
@@ -277,7 +277,7 @@ func status(dir string) error {
 	return nil
 }
 
-// allAlive says whether every component that was started still runs, the API server among them.
+// allAlive reports whether every started component still runs, the API server among them.
 func allAlive(dir string) bool {
 	serving := false
 	for _, name := range startOrder {
@@ -322,7 +322,7 @@ func programsFor(opts options) (map[string]string, error) {
 	return programs, nil
 }
 
-// buildScript is handed over by the wrapper script, which knows where the sources are.
+// buildScript returns the path of the build script, set by the wrapper script, which knows where the sources are.
 func buildScript() (string, error) {
 	if path := os.Getenv("STEERSMAN_ORACLE_BUILD"); path != "" {
 		return path, nil
@@ -348,14 +348,14 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Held until all are chosen, else the same one may come twice.
+		// Held until all ports are chosen, so that none is chosen twice.
 		defer listener.Close()
 		ports[i] = listener.Addr().(*net.TCPAddr).Port
 	}
 	return ports, nil
 }
 
-// client speaks to the API server as the administrator.
+// client sends requests to the API server as the administrator.
 type client struct {
 	http   *http.Client
 	server string
@@ -378,7 +378,7 @@ func newClient(pki, server string) (*client, error) {
 	return &client{&http.Client{Transport: transport, Timeout: 5 * time.Second}, server}, nil
 }
 
-// waitReady waits for readiness and for what start-up makes shortly after it.
+// waitReady waits for readiness and for the objects that start-up creates shortly after it.
 func (c *client) waitReady(limit time.Duration, needed ...*process) error {
 	for _, path := range []string{
 		"/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-node-lease",
@@ -391,7 +391,7 @@ func (c *client) waitReady(limit time.Duration, needed ...*process) error {
 	return nil
 }
 
-// waitFor polls a path until it answers 200; it gives up early if a needed process has ended.
+// waitFor polls a path until it returns 200; it fails early if a needed process has exited.
 func (c *client) waitFor(path string, limit time.Duration, needed ...*process) error {
 	last := ""
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {

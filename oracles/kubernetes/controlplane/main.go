@@ -1,7 +1,7 @@
 // Command control-plane starts and stops a real Kubernetes control plane on loopback ports.
 //
-// It depends on the standard library alone, so that it builds in a second; the programs that it
-// starts come from the build script beside it.
+// It uses only the standard library, so that it builds in a second; the build script provides the
+// programs that it starts.
 package main
 
 import (
@@ -78,7 +78,7 @@ func run(args []string) error {
 	}
 }
 
-// parse accepts flags on either side of DIR.
+// parse accepts flags before and after DIR.
 func parse(args []string) (options, error) {
 	var opts options
 	var all bool
@@ -125,7 +125,7 @@ func runCommand(opts options) error {
 	if len(opts.command) == 0 {
 		return fmt.Errorf("run needs a command behind --\n%s", usage)
 	}
-	// The command gets the signals of the terminal itself; this process stays to clean up.
+	// The command receives the terminal's signals directly; this process keeps running to clean up.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 	if err := up(opts); err != nil {
 		return err

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// startOrder is also the reverse of the order in which components stop.
+// startOrder is the order in which components start; they stop in the reverse order.
 var startOrder = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"}
 
-// process is a component that a pid file under DIR/run tells of.
+// process is a component recorded in a pid file in DIR/run.
 type process struct {
 	dir, name string
 	pid       int
-	// birth is the start time that the kernel gives; a reused pid has another one.
+	// birth is the start time that the kernel reports; a reused pid has a different one.
 	birth string
 }
 
@@ -33,7 +33,7 @@ func start(dir, name, program string, args ...string) (*process, error) {
 	command := exec.Command(program, args...)
 	command.Dir = dir
 	command.Stdout, command.Stderr = log, log
-	// A session of its own: the end of the shell that called up must not end the control plane.
+	// Start a new session: the control plane must outlive the shell that called up.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func start(dir, name, program string, args ...string) (*process, error) {
 
 func (p *process) file() string { return filepath.Join(p.dir, "run", p.name+".pid") }
 
-// find reads a component's pid file; nil says that there is none.
+// find reads a component's pid file; it returns nil if there is none.
 func find(dir, name string) *process {
 	p := &process{dir: dir, name: name}
 	text, err := os.ReadFile(p.file())
@@ -68,7 +68,7 @@ func (p *process) alive() bool {
 	return now != "" && now == p.birth && !zombie
 }
 
-// stop asks, waits, insists, and forgets the pid file.
+// stop sends SIGTERM, waits, sends SIGKILL if necessary, and removes the pid file.
 func (p *process) stop() error {
 	defer os.Remove(p.file())
 	for _, step := range []struct {
@@ -91,7 +91,7 @@ func (p *process) stop() error {
 	return nil
 }
 
-// logTail gives the end of a component's log for an error message.
+// logTail returns the end of a component's log for an error message.
 func logTail(dir, name string) string {
 	text, _ := os.ReadFile(filepath.Join(dir, "log", name+".log"))
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
@@ -107,7 +107,7 @@ func birth(pid int) (ticks string, zombie bool) {
 	if err != nil {
 		return "", false
 	}
-	// The second field is the command in parentheses and may hold blanks.
+	// The second field is the command in parentheses and may contain spaces.
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {
 		return "", false

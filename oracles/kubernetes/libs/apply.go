@@ -34,17 +34,17 @@ func init() {
 }
 
 type applyRequest struct {
-	// Kind names a built-in kind ("apps/v1/Deployment"); CRD gives a custom one instead.
+	// Kind is a built-in kind ("apps/v1/Deployment"); CRD defines a custom one instead.
 	Kind string          `json:"kind"`
 	CRD  json.RawMessage `json:"crd"`
-	// Version of the CRD that requests use; default the storage version.
+	// Version is the CRD version that requests use (default: the storage version).
 	Version string `json:"version"`
-	// Typed sends a built-in kind through its Go type with defaulting, as the server does. Without it
-	// the objects stay as sent, so that the merge alone is seen.
+	// Typed decodes a built-in kind into its Go type with defaulting, as the server does. Without it
+	// the objects stay as sent, so that the result shows the merge alone.
 	Typed bool `json:"typed"`
-	// Reset lists top-level fields that the strategy takes away from requesters ("status").
+	// Reset lists top-level fields that the strategy resets in requests ("status").
 	Reset []string `json:"reset"`
-	// Live is the object to start from; default an empty one.
+	// Live is the initial object (default: an empty one).
 	Live  json.RawMessage `json:"live"`
 	Steps []applyStep     `json:"steps"`
 }
@@ -73,7 +73,7 @@ type statusCause struct {
 	Field   string `json:"field"`
 }
 
-// managedEntry is an entry without its time.
+// managedEntry is a managedFields entry without its time.
 type managedEntry struct {
 	Manager     string `json:"manager"`
 	Operation   string `json:"operation"`
@@ -82,7 +82,7 @@ type managedEntry struct {
 	Subresource string `json:"subresource,omitempty"`
 }
 
-// target is what a sequence works on: field managers by subresource, and how objects are read.
+// target is the kind that a sequence works on: its field managers by subresource, and how to decode its objects.
 type target struct {
 	managers func(subresource string) (*managedfields.FieldManager, error)
 	empty    func() (runtime.Object, error)
@@ -125,7 +125,7 @@ func (t *target) step(live runtime.Object, step applyStep) (runtime.Object, erro
 	if err != nil {
 		return nil, err
 	}
-	// Field managers may change what they are given.
+	// Field managers may modify their arguments.
 	live = live.DeepCopyObject()
 	switch step.Do {
 	case "apply":
@@ -208,7 +208,7 @@ func (r *applyRequest) customTarget() (*target, error) {
 	}, nil
 }
 
-// filters gives the fields that the strategy of the main resource, or of the status, takes away.
+// filters returns the fields that the strategy of the main resource, or of the status, resets.
 func (r *applyRequest) filters(gv schema.GroupVersion, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	if len(r.Reset) == 0 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
-	_ "time/tzdata" // Zones are the same on every machine, as in the API server.
+	_ "time/tzdata" // same time zones on every machine, as in the API server
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -22,15 +22,15 @@ func init() {
 
 type celRequest struct {
 	Expr string `json:"expr"`
-	// Vars are of the types below; rules over a schema go through the operation cr instead.
+	// Vars have the types below; for rules on a schema, use the operation cr instead.
 	Vars map[string]json.RawMessage `json:"vars"`
-	// Types of variables, such as list(string); dyn for those that are not named.
+	// Types are the types of variables, such as list(string); dyn for those that are not listed.
 	Types map[string]string `json:"types"`
-	// Sizes are the largest of what is at a path, such as names.@items, for the estimate of the cost.
+	// Sizes maps a path, such as names.@items, to the largest size there, for the cost estimate.
 	Sizes map[string]uint64 `json:"sizes"`
 }
 
-// celEnvironments keeps one environment per set of variables.
+// celEnvironments caches one environment per set of variables.
 var celEnvironments sync.Map
 
 func celEnvironment(names []string, declared map[string]string) (*cel.Env, error) {
@@ -62,7 +62,7 @@ func celEnvironment(names []string, declared map[string]string) (*cel.Env, error
 	return env, nil
 }
 
-// celType reads a type as an expression's type is printed, and gives what follows it.
+// celType parses a type in the form that CEL prints, and returns the rest of the text.
 func celType(text string) (*cel.Type, string) {
 	end := strings.IndexAny(text, "(,)")
 	if end < 0 {
@@ -96,7 +96,7 @@ func celType(text string) (*cel.Type, string) {
 	return nil, rest
 }
 
-// sizes knows the sizes that a request names.
+// sizes estimates sizes from those that a request lists.
 type sizes map[string]uint64
 
 func (s sizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
@@ -110,7 +110,7 @@ func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNod
 	return nil
 }
 
-// evaluate runs one expression in the environment that rules get.
+// evaluate evaluates one expression in the environment that rules get.
 func evaluate(request *celRequest) (any, error) {
 	vars := map[string]any{}
 	names := []string{}

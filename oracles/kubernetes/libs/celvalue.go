@@ -12,8 +12,7 @@ import (
 	kcel "k8s.io/apiserver/pkg/cel"
 )
 
-// celValue writes a value so that no two values look the same: what JSON has no form for is an object with the name
-// of its type.
+// celValue encodes a value unambiguously: a value without a JSON form becomes an object keyed by the name of its type.
 func celValue(value ref.Val) any {
 	as := func(kind string, content any) any { return map[string]any{kind: content} }
 	switch v := value.(type) {
@@ -53,7 +52,7 @@ func celValue(value ref.Val) any {
 	case kcel.CIDR:
 		return as("cidr", v.Prefix.String())
 	case kcel.Semver:
-		v.Version.Build = nil // Versions that differ in nothing else are equal.
+		v.Version.Build = nil // Versions that differ only in build metadata are equal.
 		return as("semver", v.Version.String())
 	case traits.Mapper:
 		entries := map[string]any{}
@@ -72,7 +71,7 @@ func celValue(value ref.Val) any {
 	return as("go", fmt.Sprint(value.Value()))
 }
 
-// canonical writes a quantity anew, in place of the text that it was read from.
+// canonical formats a quantity in its canonical form, instead of the text that it was parsed from.
 func canonical(quantity resource.Quantity) string {
 	computed := quantity.DeepCopy()
 	computed.Add(resource.Quantity{Format: quantity.Format})

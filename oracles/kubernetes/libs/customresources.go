@@ -36,11 +36,11 @@ func init() {
 
 type crdRequest struct {
 	CRD json.RawMessage `json:"crd"`
-	// Old makes it an update.
+	// Old, if given, makes the request an update.
 	Old json.RawMessage `json:"old"`
 }
 
-// validCRD answers with what creating or updating the definition would.
+// validCRD returns the result of creating or updating the CRD.
 func validCRD(request *crdRequest) (any, error) {
 	crd, err := decodeCRD(request.CRD)
 	if err != nil {
@@ -83,7 +83,7 @@ func decodeCRD(text []byte) (*apiextensions.CustomResourceDefinition, error) {
 	return crd, apiextensionsapiserver.Scheme.Convert(object, crd, nil)
 }
 
-// custom is a definition made ready to serve.
+// custom is a CRD prepared for serving.
 type custom struct {
 	versions map[string]*customVersion
 	storage  string
@@ -96,13 +96,13 @@ type customVersion struct {
 	strategy   crStrategy
 }
 
-// crStrategy is the part used here of the strategy that the server runs custom resources through.
+// crStrategy is the part used here of the server's strategy for custom resources.
 type crStrategy interface {
 	Validate(ctx context.Context, obj runtime.Object) field.ErrorList
 	ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList
 }
 
-// lastCustom spares the compilation when many requests speak of one definition.
+// lastCustom caches the compiled CRD for consecutive requests on the same one.
 var lastCustom struct {
 	text   string
 	custom *custom
@@ -152,7 +152,7 @@ func newCustomVersion(crd *apiextensionsv1.CustomResourceDefinition, v *apiexten
 	if err != nil {
 		return nil, err
 	}
-	// Defaults are shared with the definition: pruning them must not change it.
+	// The CRD shares the defaults: pruning them must not change it.
 	structural = structural.DeepCopy()
 	if err := defaulting.PruneDefaults(structural); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func newCustomVersion(crd *apiextensionsv1.CustomResourceDefinition, v *apiexten
 	return &customVersion{gvk, structural, strategy}, nil
 }
 
-// customTypes builds the converter that server-side apply of the custom resource uses.
+// customTypes builds the type converter for server-side apply of the custom resource.
 func customTypes(crd *apiextensionsv1.CustomResourceDefinition) (managedfields.TypeConverter, error) {
 	models, err := builtinModels()
 	if err != nil {
@@ -218,23 +218,23 @@ type crRequest struct {
 	Version string          `json:"version"`
 	Objects []struct {
 		Object json.RawMessage `json:"object"`
-		// Old makes it an update.
+		// Old, if given, makes the request an update.
 		Old json.RawMessage `json:"old"`
 	} `json:"objects"`
 }
 
 type crOutcome struct {
-	// DecodeError is what the request would be refused with before validation.
+	// DecodeError is the error that rejects the request before validation.
 	DecodeError string   `json:"decodeError,omitempty"`
 	Unknown     []string `json:"unknown,omitempty"`
-	// Strict holds duplicate fields.
+	// Strict lists duplicate fields.
 	Strict    []string       `json:"strict,omitempty"`
 	Pruned    map[string]any `json:"pruned,omitempty"`
 	Defaulted map[string]any `json:"defaulted,omitempty"`
 	Errors    []fieldError   `json:"errors"`
 }
 
-// throughCRD sends objects through decoding, pruning, defaulting and validation.
+// throughCRD decodes, prunes, defaults and validates objects.
 func throughCRD(request *crRequest) (any, error) {
 	custom, err := customResource(request.CRD)
 	if err != nil {
@@ -268,7 +268,7 @@ func throughCRD(request *crRequest) (any, error) {
 	return outcomes, nil
 }
 
-// decode does to a request body what the server's decoder for custom resources does.
+// decode decodes a request body as the server's decoder for custom resources does.
 func (v *customVersion) decode(text []byte) (crOutcome, *unstructured.Unstructured) {
 	outcome := crOutcome{Errors: []fieldError{}}
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -325,7 +325,7 @@ func (plainObjects) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 
 func (plainObjects) Convert(in, out, _ any) error { return errors.New("not needed") }
 
-// ConvertToVersion renames the version: conversion strategy None.
+// ConvertToVersion changes only the version: conversion strategy None.
 func (plainObjects) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
 	gvk := in.GetObjectKind().GroupVersionKind()
 	target, ok := to.KindForGroupVersionKinds([]schema.GroupVersionKind{gvk})

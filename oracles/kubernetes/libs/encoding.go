@@ -20,7 +20,7 @@ type protobufRequest struct {
 	Base64 string `json:"base64"`
 }
 
-// encodeProtobuf gives the body that a Go client sends for an object of a built-in kind.
+// encodeProtobuf returns the body that a Go client sends for an object of a built-in kind.
 func encodeProtobuf(request *protobufRequest) (any, error) {
 	object, _, err := legacyscheme.Codecs.UniversalDeserializer().Decode(request.Object, nil, nil)
 	if err != nil {
@@ -34,7 +34,7 @@ func encodeProtobuf(request *protobufRequest) (any, error) {
 	return base64.StdEncoding.EncodeToString(text), nil
 }
 
-// decodeProtobuf gives the object of a protobuf body, as JSON.
+// decodeProtobuf returns the object of a protobuf body, as JSON.
 func decodeProtobuf(request *protobufRequest) (any, error) {
 	body, err := base64.StdEncoding.DecodeString(request.Base64)
 	if err != nil {

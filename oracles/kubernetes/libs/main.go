@@ -1,8 +1,8 @@
-// Command libs answers lines of JSON straight from Kubernetes' own libraries.
+// Command libs answers requests, one line of JSON each, with Kubernetes' own libraries.
 //
 // A request is one line {"id": ..., "op": "...", ...}; its answer is one line with the same id and
-// either "result", or "error" with the library's own text, or "panic". Answers keep the order of the
-// requests, and are written as soon as no further request is at hand.
+// either "result", or "error" with the library's own message, or "panic". Answers are in the order of the
+// requests and are flushed as soon as no further request is buffered.
 package main
 
 import (
@@ -16,12 +16,12 @@ import (
 	"sort"
 )
 
-// operation answers one request, whose whole line it gets.
+// operation answers one request, given as a whole line.
 type operation func(line []byte) (any, error)
 
 var operations = map[string]operation{}
 
-// register makes an operation that decodes its own request type.
+// register adds an operation that decodes its own request type.
 func register[Request any](name string, answer func(*Request) (any, error)) {
 	operations[name] = func(line []byte) (any, error) {
 		request := new(Request)
@@ -32,7 +32,7 @@ func register[Request any](name string, answer func(*Request) (any, error)) {
 	}
 }
 
-// requestError is a request that this program can't read, as opposed to one that a library refuses.
+// requestError is a request that this program cannot decode, as opposed to one that a library rejects.
 type requestError struct{ cause error }
 
 func (e requestError) Error() string { return "bad request: " + e.cause.Error() }
@@ -41,7 +41,7 @@ type reply struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Result any             `json:"result,omitempty"`
 	Error  *string         `json:"error,omitempty"`
-	// BadRequest marks an error of the caller's, never of a library.
+	// BadRequest marks an error of the caller, never of a library.
 	BadRequest bool   `json:"badRequest,omitempty"`
 	Panic      string `json:"panic,omitempty"`
 }
@@ -120,7 +120,7 @@ func answer(line []byte) (r reply) {
 	if err != nil {
 		return fail(err)
 	}
-	// An answer that can't be written as JSON (NaN, say) must not end the program.
+	// A result that cannot be encoded as JSON (such as NaN) must not end the program.
 	text, err := json.Marshal(result)
 	if err != nil {
 		return fail(err)

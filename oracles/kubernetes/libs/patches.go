@@ -27,13 +27,13 @@ type patchRequest struct {
 	// Kind is group/version/Kind ("v1/Pod", "apps/v1/Deployment"); strategic patches only.
 	Kind     string          `json:"kind"`
 	Original json.RawMessage `json:"original"`
-	// Patch is the patch itself; PatchText is for one that is not JSON.
+	// Patch is the patch; PatchText is a patch that is not JSON.
 	Patch     json.RawMessage `json:"patch"`
 	PatchText *string         `json:"patchText"`
 
 	Modified json.RawMessage `json:"modified"`
 	Current  json.RawMessage `json:"current"`
-	// Overwrite lets a three-way patch go over conflicts.
+	// Overwrite makes a three-way patch overwrite conflicts.
 	Overwrite bool `json:"overwrite"`
 }
 
@@ -44,12 +44,12 @@ func (r *patchRequest) patch() []byte {
 	return r.Patch
 }
 
-// patchAnswer tells apart what the server answers with 400 from what it answers with 422.
+// patchAnswer distinguishes errors that the server answers with 400 from those it answers with 422.
 type patchAnswer struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	Status int             `json:"status"`
 	Error  string          `json:"error,omitempty"`
-	// Strict holds what strict decoding of the patch complains of.
+	// Strict lists the errors of strict decoding of the patch.
 	Strict []string `json:"strict,omitempty"`
 }
 
@@ -141,7 +141,7 @@ func strategicThreeWay(request *patchRequest) (any, error) {
 	return json.RawMessage(patch), err
 }
 
-// parseKind reads "group/version/Kind" and "version/Kind".
+// parseKind parses "group/version/Kind" and "version/Kind".
 func parseKind(text string) (schema.GroupVersionKind, error) {
 	var gvk schema.GroupVersionKind
 	for i := len(text) - 1; i >= 0; i-- {
@@ -153,7 +153,7 @@ func parseKind(text string) (schema.GroupVersionKind, error) {
 	return gvk, fmt.Errorf("%q is not group/version/Kind", text)
 }
 
-// typed gives an empty object of a built-in kind.
+// typed returns an empty object of a built-in kind.
 func typed(kind string) (runtime.Object, error) {
 	gvk, err := parseKind(kind)
 	if err != nil {

@@ -21,7 +21,7 @@ type selectorRequest struct {
 	Sets     []map[string]string `json:"sets"`
 }
 
-// labelSelector parses a selector and says which sets it matches.
+// labelSelector parses a selector and returns which sets it matches.
 func labelSelector(request *selectorRequest) (any, error) {
 	selector, err := labels.Parse(request.Selector)
 	if err != nil {
@@ -37,7 +37,7 @@ func labelSelector(request *selectorRequest) (any, error) {
 	for _, r := range requirements {
 		found = append(found, requirement{r.Key(), string(r.Operator()), append([]string{}, r.ValuesUnsorted()...)})
 	}
-	// The values are a set: their order says nothing.
+	// The values are a set: their order has no meaning.
 	for i := range found {
 		sort.Strings(found[i].Values)
 	}
@@ -56,7 +56,7 @@ type selectorObjectRequest struct {
 	Sets     []map[string]string   `json:"sets"`
 }
 
-// labelSelectorObject converts and validates a LabelSelector as it stands in objects.
+// labelSelectorObject converts and validates a LabelSelector as used in objects.
 func labelSelectorObject(request *selectorObjectRequest) (any, error) {
 	problems := metavalidation.ValidateLabelSelector(request.Selector, metavalidation.LabelSelectorValidationOptions{}, field.NewPath("selector"))
 	result := map[string]any{"problems": fieldErrors(problems)}
@@ -74,7 +74,7 @@ func labelSelectorObject(request *selectorObjectRequest) (any, error) {
 	return result, nil
 }
 
-// fieldSelector parses a field selector and says which sets it matches.
+// fieldSelector parses a field selector and returns which sets it matches.
 func fieldSelector(request *selectorRequest) (any, error) {
 	selector, err := fields.ParseSelector(request.Selector)
 	if err != nil {

@@ -29,13 +29,13 @@ type quantityRequest struct {
 	In string `json:"in"`
 }
 
-// quantity parses and describes one quantity as every component sees it.
+// quantity parses one quantity and describes it as every component sees it.
 func quantity(request *quantityRequest) (any, error) {
 	parsed, err := resource.ParseQuantity(request.In)
 	if err != nil {
 		return nil, err
 	}
-	// JSON decoding keeps the text that was sent, until it is computed with.
+	// JSON decoding keeps the original text until the quantity is used in arithmetic.
 	var decoded resource.Quantity
 	text, _ := json.Marshal(request.In)
 	if err := json.Unmarshal(text, &decoded); err != nil {
@@ -80,7 +80,7 @@ type timeRequest struct {
 	In   json.RawMessage `json:"in"`
 }
 
-// parseTime reads a JSON value as the kind and writes it again.
+// parseTime decodes a JSON value as the kind and encodes it again.
 func parseTime(request *timeRequest) (any, error) {
 	var value any
 	switch request.Kind {
@@ -191,10 +191,10 @@ func messages(errs field.ErrorList) []string {
 
 type metadataRequest struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
-	// Old makes it an update.
+	// Old, if given, makes the request an update.
 	Old        *metav1.ObjectMeta `json:"old"`
 	Namespaced bool               `json:"namespaced"`
-	// Name is the rule for names; default NameIsDNSSubdomain.
+	// Name is the validation rule for names (default: NameIsDNSSubdomain).
 	Name string `json:"name"`
 }
 

@@ -1,7 +1,8 @@
-// An operator on controller-runtime with a common mistake: each shop gets a config map with a generated name, which only the
-// status remembers. A crash between the two writes makes a second one, and nothing deletes the first.
+// Command generated-name is an operator on controller-runtime with a common bug: each shop gets a config map with a
+// generated name, which only the status records. A crash between the two writes causes a second config map, and nothing
+// deletes the first.
 //
-// With -corrected it finds what it has made by a label.
+// With -corrected it finds the config map that it created by a label.
 package main
 
 import (
@@ -29,7 +30,7 @@ var kind = schema.GroupVersionKind{Group: "sim.steersman.dev", Version: "v1", Ki
 
 type reconciler struct {
 	client.Client
-	// live reads past the cache.
+	// live bypasses the cache.
 	live      client.Reader
 	corrected bool
 }
@@ -82,7 +83,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, r.Status().Update(ctx, shop)
 }
 
-// settings is the name of the shop's config map, if it has one.
+// settings returns the name of the shop's config map, if it has one.
 func (r *reconciler) settings(ctx context.Context, shop *unstructured.Unstructured) (string, error) {
 	if !r.corrected {
 		name, _, err := unstructured.NestedString(shop.Object, "status", "settings")

@@ -1,7 +1,7 @@
-// An operator on Helm's packages that installs a release for each shop, and adds its finalizer afterwards. A crash between
-// the two leaves a release that is not uninstalled with its shop.
+// Command late-finalizer is an operator on Helm's packages that installs a release for each shop and adds its finalizer
+// afterwards. A crash between the two leaves a release that is not uninstalled when its shop is deleted.
 //
-// With -corrected the finalizer comes first.
+// With -corrected it adds the finalizer first.
 package main
 
 import (
@@ -98,7 +98,7 @@ func (r *reconciler) addFinalizer(ctx context.Context, shop *unstructured.Unstru
 	return r.Update(ctx, shop)
 }
 
-// latest is the release that is deployed. Records of runs that were interrupted are forgotten.
+// latest returns the deployed release. It deletes the records of interrupted runs.
 func latest(helm *action.Configuration, name string) (*release.Release, error) {
 	history, err := helm.Releases.History(name)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {

@@ -1,4 +1,4 @@
-//! Finds the code that a change is about.
+//! Locates mutants in source code.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use syn::{
 
 use crate::{Mutant, write::offsets};
 
-/// Where a change goes, and with which text.
+/// The place of a mutant, and the text to put there.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) number: usize,
@@ -20,9 +20,9 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 pub(crate) enum Form {
-    /// Another expression instead of the one at these bytes.
+    /// Replaces the expression at these bytes.
     Instead(Range<usize>, String),
-    /// Text that goes in at a byte.
+    /// Inserts text at a byte.
     At(usize, String),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Found {
     pub(crate) not_switchable: Vec<(usize, &'static str)>,
 }
 
-/// The places of changes in one source file, each with its number.
+/// Finds the places of numbered mutants in one source file.
 pub(crate) fn places(source: &str, mutants: &[(usize, &Mutant)]) -> Result<Found, String> {
     let file = syn::parse_file(source).map_err(|e| e.to_string())?;
     let mut wanted = Vec::new();
@@ -64,20 +64,20 @@ struct Wanted<'a> {
     answer: Option<Result<Form, &'static str>>,
 }
 
-/// What an operand is part of.
+/// The expression that an operand is part of.
 #[derive(Clone)]
 enum Chain {
     None,
-    /// A larger expression of binary operators. The change is made in its text: another operator may bind otherwise.
+    /// A larger expression of binary operators. Its text is mutated: another operator may bind differently.
     Root(Range<usize>),
-    /// `a && let b = c`, which is no expression that could stand elsewhere.
+    /// `a && let b = c`, which is not an expression that is valid elsewhere.
     Let,
 }
 
 struct Finder<'a> {
     source: &'a str,
     wanted: Vec<Wanted<'a>>,
-    /// Whether the code is evaluated by the compiler, which knows no environment.
+    /// Whether the code is evaluated by the compiler, which cannot read the environment variable.
     is_constant: bool,
     chain: Chain,
 }
@@ -102,11 +102,11 @@ impl Finder<'_> {
         }
     }
 
-    /// The expression at `region` with the change made in its text, on one line.
+    /// Replaces the expression at `region` with its mutated text, on one line.
     fn instead(&self, region: &Range<usize>, wanted: &Wanted<'_>) -> Result<Form, &'static str> {
         let mut text = self.source[region.clone()].to_owned();
         let within = wanted.range.start - region.start..wanted.range.end - region.start;
-        // As cargo-mutants does, with space around: `a<b` is not to become `a<-b`.
+        // With spaces around it, as cargo-mutants does: `a<b` must not become `a<-b`.
         text.replace_range(within, &format!(" {} ", wanted.mutant.replacement));
         Ok(Form::Instead(region.clone(), expression(&text)?))
     }
@@ -124,7 +124,7 @@ impl Finder<'_> {
             if let [first, ..] = &block.stmts[..] {
                 let last = &block.stmts[block.stmts.len() - 1];
                 let body = first.span().byte_range().start..last.span().byte_range().end;
-                // Before the body and behind attributes of the function that are in it.
+                // Before the body and after inner attributes of the function.
                 let at = body.start;
                 finder.answer("FnValue", &body, |_, wanted| {
                     if let ReturnType::Type(_, result) = &signature.output
@@ -141,14 +141,14 @@ impl Finder<'_> {
     }
 }
 
-/// The text of an expression on one line, as far as there are no line breaks in strings.
+/// Formats an expression on one line, except for line breaks in strings.
 fn expression(text: &str) -> Result<String, &'static str> {
     const WRONG: &str = "what is left is no expression";
     syn::parse_str::<Expr>(text).map_err(|_| WRONG)?;
     Ok(text.parse::<TokenStream>().map_err(|_| WRONG)?.to_string())
 }
 
-/// Whether it is `let` or a chain that one is in.
+/// Whether the expression is a `let` or a chain with one.
 fn has_let(expression: &Expr) -> bool {
     match expression {
         Expr::Let(_) => true,
@@ -197,7 +197,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {
-        // Only of arms without a guard: of others, cargo-mutants makes the guard false.
+        // Only arms without a guard: for others, cargo-mutants makes the guard false.
         let at = arm.pat.span().byte_range().end;
         self.answer("MatchArm", &arm.span().byte_range(), |_, wanted| {
             Ok(Form::At(at, format!(" if !{}", is_on(wanted.number))))
@@ -236,7 +236,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_expr_closure(&mut self, closure: &'ast syn::ExprClosure) {
-        // That of a `LazyLock` in a static is called when it runs.
+        // The closure of a `LazyLock` in a static is called at run time.
         self.with_constant(closure.constness.is_some(), |finder| visit::visit_expr_closure(finder, closure));
     }
 

@@ -1,12 +1,13 @@
-//! Puts many changes of cargo-mutants into one build, each behind a switch that is set at run time.
+//! Puts many mutants of cargo-mutants into one build, each behind a switch that is set at run time.
 //!
-//!   mutant-switch all LIST TREE ROOTS [LEFT_OUT...]   puts in all but the numbers that are left out
-//!   mutant-switch one LIST TREE NUMBER                makes one change itself, as cargo-mutants does
+//!   mutant-switch all LIST TREE ROOTS [LEFT_OUT...]   apply all mutants except those numbers
+//!   mutant-switch one LIST TREE NUMBER                apply one mutant without a switch, as cargo-mutants does
 //!
-//! LIST is the output of `cargo mutants --list --json`, TREE the directory that its files are in. The first of the list has the
-//! number 1, and is on while the environment variable `STEERSMAN_MUTANT` is 1. ROOTS are the files that crates begin with (`lib.rs`,
-//! `main.rs`), separated by commas: they get the module with the switch. The files are changed in place, and on stdout comes a
-//! table: which bytes of which file belong to which change now, and which could not be put behind a switch, with the reason.
+//! LIST is the output of `cargo mutants --list --json`, TREE the directory that its files are in. The first mutant of the
+//! list has the number 1 and is active while the environment variable `STEERSMAN_MUTANT` is 1. ROOTS are the root files of
+//! crates (`lib.rs`, `main.rs`), separated by commas: the module with the switch is added to them. The files are changed in
+//! place. A table is printed to stdout: which bytes of which file now belong to which mutant, and which mutants could not be
+//! put behind a switch, with the reason.
 
 mod find;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use std::{collections::BTreeMap, env, error::Error, fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-/// A change, as cargo-mutants describes it.
+/// A mutant, as cargo-mutants describes it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Mutant {
     pub(crate) file: String,
@@ -26,7 +27,7 @@ pub(crate) struct Mutant {
     pub(crate) span: Span,
 }
 
-/// Lines and columns from 1, columns in characters.
+/// Lines and columns start at 1; columns count characters.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Span {
     pub(crate) start: Position,
@@ -39,7 +40,7 @@ pub(crate) struct Position {
     pub(crate) column: usize,
 }
 
-/// What became of the changes.
+/// What was done with the mutants.
 #[derive(Debug, Default, Serialize)]
 struct Table {
     switched: Vec<Switched>,
@@ -60,7 +61,8 @@ struct NotSwitchable {
     reason: String,
 }
 
-/// Nothing but std, so that it fits into any crate. It is asked in the hottest loops: once read, it is a comparison.
+/// The switch module. It uses only std, so that it compiles in any crate. It is called in the hottest loops: after the first
+/// read it is a comparison.
 const SWITCH: &str = "
 #[doc(hidden)]
 #[allow(warnings, clippy::all)]

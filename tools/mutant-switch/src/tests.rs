@@ -2,7 +2,7 @@
 
 use crate::{Mutant, Position, Span, find, write};
 
-/// A change of `change` in `source`, which must be there once. `«»` are around it if it takes more to be that.
+/// A mutant that replaces `change`, which must occur once in `source`. With context to make it unique, `«»` mark the change.
 fn mutant(source: &str, genre: &str, change: &str, replacement: &str) -> Mutant {
     let context = change.replace(['«', '»'], "");
     assert_eq!(source.matches(&context).count(), 1, "{context} in {source}");
@@ -17,7 +17,7 @@ fn mutant(source: &str, genre: &str, change: &str, replacement: &str) -> Mutant 
     Mutant { file: "lib.rs".into(), genre: genre.into(), replacement: replacement.into(), span }
 }
 
-/// The source with the changes in it, `on(N)` for their switches, and the reasons for those that are not.
+/// Returns the source with the mutants, `on(N)` for their switches, and the reasons for those that cannot be switched.
 fn switched(source: &str, changes: &[(&str, &str, &str)]) -> (String, Vec<&'static str>) {
     let mutants: Vec<Mutant> = changes
         .iter()

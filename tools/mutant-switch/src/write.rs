@@ -1,4 +1,4 @@
-//! Writes changes into the text of a source file.
+//! Writes mutants into the text of a source file.
 
 use std::{
     cmp::Reverse,
@@ -13,27 +13,27 @@ use crate::{
     find::{Form, Place, is_on},
 };
 
-/// Where a change is in the text that was written.
+/// The location of a mutant in the written text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Bytes {
-    /// What was added for it.
+    /// The code added for it.
     pub(crate) added: Range<usize>,
-    /// With all that it stands for.
+    /// The added code with all of the code that it replaces.
     pub(crate) region: Range<usize>,
 }
 
-/// What stands instead of the same code, each with its number.
+/// Replacements of the same code, each with the number of its mutant.
 type Alternatives<'a> = Vec<(usize, &'a str)>;
 
-/// A piece of code that others stand instead of, and whose end has not come yet.
+/// A piece of code with replacements, whose end is not reached yet.
 struct Open<'a> {
     end: usize,
-    /// Where it begins in the new text.
+    /// The start in the new text.
     began: usize,
     alternatives: &'a Alternatives<'a>,
 }
 
-/// The bytes of a span; `None` if it is not in the text.
+/// The byte range of a span; `None` if it is not in the text.
 pub(crate) fn offsets(source: &str, span: &Span) -> Option<Range<usize>> {
     let offset = |line: usize, column: usize| {
         let start = match line.checked_sub(2) {
@@ -47,18 +47,18 @@ pub(crate) fn offsets(source: &str, span: &Span) -> Option<Range<usize>> {
     (range.start <= range.end).then_some(range)
 }
 
-/// The text with one change made.
+/// Returns the text with one mutant applied.
 pub(crate) fn plain(source: &str, mutant: &Mutant) -> Option<String> {
     let mut text = source.to_owned();
     text.replace_range(offsets(source, &mutant.span)?, &format!("{} ", mutant.replacement));
     Some(text)
 }
 
-/// The text with all changes in it, each behind its switch, and where they are.
+/// Returns the text with all mutants, each behind its switch, and their locations.
 ///
-/// As one change is on at a time, the code that one puts in needs no other in it: only what was there before has them.
+/// One mutant is active at a time, so a replacement contains no switches: only the original code has them.
 pub(crate) fn switched(source: &str, places: &[Place]) -> (String, BTreeMap<usize, Bytes>) {
-    // In the order in which they begin: what is around others before them.
+    // In the order in which they start: enclosing regions before those that they contain.
     let mut regions: BTreeMap<(usize, Reverse<usize>), Alternatives<'_>> = BTreeMap::new();
     let mut insertions: BTreeMap<usize, Alternatives<'_>> = BTreeMap::new();
     let mut stops = BTreeSet::from([source.len()]);
@@ -97,7 +97,7 @@ pub(crate) fn switched(source: &str, places: &[Place]) -> (String, BTreeMap<usiz
             regions.range((stop, Reverse(usize::MAX))..(stop + 1, Reverse(usize::MAX)))
         {
             open.push(Open { end: *end, began: text.len(), alternatives });
-            // Parentheses, as a condition may begin with it and as a block would end a statement.
+            // Parentheses, as this may be the start of a condition and as a block would end a statement.
             text.push('(');
             for (number, instead) in alternatives {
                 text.push_str(&format!("if {} {{ (", is_on(*number)));

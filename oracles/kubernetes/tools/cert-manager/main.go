@@ -1,6 +1,7 @@
-// Runs cert-manager's own controllers for issuers that need nothing outside the cluster, as its program does.
+// Command cert-manager runs cert-manager's own controllers, as its program does, for issuers that need nothing outside the
+// cluster.
 //
-// The program itself is a module that is not published; the controllers are.
+// The module of the program itself is not published; the controllers are.
 package main
 
 import (

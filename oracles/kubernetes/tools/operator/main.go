@@ -1,8 +1,8 @@
-// Command operator is an operator of the usual kind, made with controller-runtime: it keeps a config map and a
-// deployment for each Greeting, says so in its status, and leaves a farewell behind when one is deleted.
+// Command operator is a typical operator built with controller-runtime: it maintains a config map and a deployment for each
+// Greeting, reports them in its status, and leaves a farewell when one is deleted.
 //
-// It asks of a cluster what operators ask of one: discovery, informers, server-side apply, updates with conflicts, status, events,
-// finalizers, owner references and a lease.
+// It uses the features of a cluster that operators use: discovery, informers, server-side apply, updates with conflicts,
+// status, events, finalizers, owner references and a lease.
 package main
 
 import (
@@ -62,7 +62,7 @@ func (g *greeter) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, g.report(ctx, &greeting, deployment)
 }
 
-// applyText keeps the config map by server-side apply.
+// applyText maintains the config map with server-side apply.
 func (g *greeter) applyText(ctx context.Context, greeting *Greeting) error {
 	owner := metav1apply.OwnerReference().
 		WithAPIVersion(groupVersion.String()).WithKind("Greeting").
@@ -74,7 +74,7 @@ func (g *greeter) applyText(ctx context.Context, greeting *Greeting) error {
 	return g.Apply(ctx, config, client.FieldOwner(manager), client.ForceOwnership)
 }
 
-// ensureDeployment keeps the deployment by reading, changing and updating it.
+// ensureDeployment maintains the deployment with read-modify-update.
 func (g *greeter) ensureDeployment(ctx context.Context, greeting *Greeting) (*appsv1.Deployment, error) {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: greeting.Name, Namespace: greeting.Namespace}}
 	done, err := controllerutil.CreateOrUpdate(ctx, g.Client, deployment, func() error {
@@ -111,7 +111,7 @@ func (g *greeter) report(ctx context.Context, greeting *Greeting, deployment *ap
 	return g.Status().Patch(ctx, greeting, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 
-// farewell is the cleanup: its trace outlives the greeting.
+// farewell cleans up; the config map that it creates outlives the greeting.
 func (g *greeter) farewell(ctx context.Context, greeting *Greeting) error {
 	if !controllerutil.ContainsFinalizer(greeting, finalizer) {
 		return nil

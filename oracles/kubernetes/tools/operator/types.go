@@ -14,19 +14,19 @@ type Greeting struct {
 	Status GreetingStatus `json:"status,omitempty"`
 }
 
-// GreetingSpec is what somebody wants.
+// GreetingSpec is the desired state of a Greeting.
 type GreetingSpec struct {
 	Text     string `json:"text"`
 	Replicas int32  `json:"replicas,omitempty"`
 }
 
-// GreetingStatus is what there is.
+// GreetingStatus is the observed state of a Greeting.
 type GreetingStatus struct {
 	ReadyReplicas int32              `json:"readyReplicas,omitempty"`
 	Conditions    []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// GreetingList is a list of them.
+// GreetingList is a list of Greetings.
 type GreetingList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -34,7 +34,7 @@ type GreetingList struct {
 	Items []Greeting `json:"items"`
 }
 
-// DeepCopy gives a copy that shares nothing.
+// DeepCopy returns a copy that shares nothing with the original.
 func (g *Greeting) DeepCopy() *Greeting {
 	out := *g
 	out.ObjectMeta = *g.ObjectMeta.DeepCopy()
@@ -45,10 +45,10 @@ func (g *Greeting) DeepCopy() *Greeting {
 	return &out
 }
 
-// DeepCopyObject gives a copy that shares nothing.
+// DeepCopyObject returns a copy that shares nothing with the original.
 func (g *Greeting) DeepCopyObject() runtime.Object { return g.DeepCopy() }
 
-// DeepCopyObject gives a copy that shares nothing.
+// DeepCopyObject returns a copy that shares nothing with the original.
 func (l *GreetingList) DeepCopyObject() runtime.Object {
 	out := &GreetingList{TypeMeta: l.TypeMeta, ListMeta: *l.ListMeta.DeepCopy()}
 	for i := range l.Items {
