@@ -27,8 +27,8 @@ const rootRoute = createRootRoute({
   errorComponent: ({ error }) => <ProblemPage error={error} />,
   notFoundComponent: () => (
     <div className="panel">
-      <Empty icon="search" title="No such page">
-        <p>The address is not one of the portal&apos;s.</p>
+      <Empty icon="search" title="Page not found">
+        <p>This page does not exist.</p>
       </Empty>
     </div>
   ),

@@ -91,14 +91,14 @@ test("the table shows the sample becoming ready", async () => {
 test("a Minimart created by form becomes ready without a page reload", async () => {
   await page.getByRole("link", { name: "New Minimart" }).click();
   await expect(page.getByRole("heading", { name: "New Minimart" })).toBeVisible();
-  await page.getByLabel("Start from").selectOption({ label: "A copy of minimart-sample" });
+  await page.getByLabel("Start from").selectOption({ label: "Copy of minimart-sample" });
   await page.getByRole("textbox", { name: /^Name/ }).first().fill("shop");
   await page.getByLabel("Replica count").fill("2");
   // The YAML is updated from the form.
   await expect(page.locator(".cm-content")).toContainText("replicaCount: 2");
   await expectAccessible("create");
   await page.getByRole("button", { name: "Review" }).click();
-  await expect(page.getByText("The cluster has checked this")).toBeVisible();
+  await expect(page.getByText("Validated by a server-side dry run")).toBeVisible();
   await expect(page.locator(".diff")).toContainText("+  replicaCount: 2");
   expect((await server.kube("GET", SHOP)).code).toBe(404);
   await page.evaluate(() => {
@@ -113,7 +113,7 @@ test("a Minimart created by form becomes ready without a page reload", async () 
 });
 
 test("the scale button previews the changes, then scales the instance", async () => {
-  await page.getByRole("button", { name: "One more" }).click();
+  await page.getByRole("button", { name: "Increase replicas" }).click();
   await page.getByRole("button", { name: "Scale to 3" }).click();
   const dialog = page.getByRole("dialog");
   await expect(dialog).toContainText("spec.replicaCount");
@@ -146,7 +146,7 @@ test("typing YAML updates the form", async () => {
   await yaml.click();
   await page.keyboard.press("ControlOrMeta+End");
   await page.keyboard.type("broken: a: b");
-  await expect(page.getByRole("alert")).toContainText("The YAML has an error in line");
+  await expect(page.getByRole("alert")).toContainText("The YAML has an error on line");
   await page.keyboard.press("Shift+Home");
   await page.keyboard.press("Backspace");
   await expect(page.getByLabel("Replica count")).toHaveValue("3");
@@ -172,7 +172,7 @@ test("a conflict is shown as a three-way diff and merged", async () => {
   await expect(row).toContainText("5");
   await expectAccessible("conflict");
   await row.getByRole("radio", { name: /Keep mine/ }).check();
-  await page.getByRole("button", { name: "Continue with merged" }).click();
+  await page.getByRole("button", { name: "Continue with merge" }).click();
   await page.getByRole("button", { name: "Review" }).click();
   await expect(page.locator(".changes")).toContainText("spec.replicaCount");
   await expect(page.locator(".changes")).not.toContainText("spec.shop.name");
@@ -227,7 +227,7 @@ test("a viewer has read access, with a reason on each disabled action", async ({
   await viewer.getByLabel("Token").fill(token);
   await viewer.getByRole("button", { name: "Sign in" }).click();
   await expect(viewer.getByRole("heading", { name: "shop", exact: true })).toBeVisible();
-  for (const name of ["Edit", "One more"]) {
+  for (const name of ["Edit", "Increase replicas"]) {
     const button = viewer.getByRole("button", { name });
     await expect(button).toHaveAttribute("aria-disabled", "true");
     await expect(button).toHaveAccessibleDescription(/.+/);
@@ -256,7 +256,7 @@ test("an ended session asks to sign in again and keeps the page", async () => {
   await page.getByLabel("Token").fill((answer.body.status as { token: string }).token);
   await page.getByRole("button", { name: "Sign in" }).click();
   await expect(page.getByRole("heading", { name: "Your session has ended" })).toHaveCount(0);
-  await page.getByRole("button", { name: "One more" }).click();
+  await page.getByRole("button", { name: "Increase replicas" }).click();
   await page.getByRole("button", { name: "Scale to 3" }).click();
   await expect(page.getByRole("dialog").locator("ins")).toHaveText("3");
   await page.keyboard.press("Escape");
@@ -373,10 +373,10 @@ test("a lost server connection is reported and recovers", async () => {
   await page.goto(`${server.origin}/kinds/${KIND}`);
   await expect(page.getByRole("row", { name: /minimart-sample/ })).toBeVisible();
   await context.setOffline(true);
-  await expect(page.getByText("The server does not answer")).toBeVisible();
+  await expect(page.getByText("Server unreachable")).toBeVisible();
   await expect(page.getByRole("row", { name: /minimart-sample/ })).toBeVisible();
   await context.setOffline(false);
-  await expect(page.getByText("The server does not answer")).toHaveCount(0);
+  await expect(page.getByText("Server unreachable")).toHaveCount(0);
 });
 
 test("the operator page shows reconciles and log", async () => {
@@ -408,7 +408,7 @@ test("an OpenID provider is offered, and a user unknown to the cluster is refuse
   const link = visitor.getByRole("link", { name: `Sign in with ${new URL(provider.issuer).host}` });
   await expect(link).toHaveAttribute("href", `/v1/session/oidc?next=${encodeURIComponent(`/kinds/${KIND}`)}`);
   await link.click();
-  await expect(visitor.getByRole("alert")).toHaveText("The sign-in was refused, or took too long. Try again.");
+  await expect(visitor.getByRole("alert")).toHaveText("Sign-in was denied or timed out. Try again.");
   expect(await visitor.context().cookies()).toEqual([]);
   await visitor.close();
   other.stop();

@@ -47,7 +47,7 @@ test("screenshots of each page", async ({ page }) => {
   await page.goto(server.link);
   await page.goto(shop);
   await expect(page.locator(".instance-header .health", { hasText: "Ready" })).toBeVisible();
-  await page.getByRole("button", { name: "One more" }).click();
+  await page.getByRole("button", { name: "Increase replicas" }).click();
   await page.getByRole("button", { name: "Scale to 4" }).click();
   await expect(page.getByRole("dialog").locator("ins")).toHaveText("4");
   await shot(page, "scale");

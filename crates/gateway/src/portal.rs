@@ -26,10 +26,10 @@ const FALLBACK: &str = "<!doctype html>
 <p>This program was built without the portal. The REST API is here:</p>
 <ul>
 <li><a href=\"/v1/kinds\">/v1/kinds</a>: the kinds of the cluster</li>
-<li><a href=\"/v1/overview\">/v1/overview</a>: how their instances are</li>
+<li><a href=\"/v1/overview\">/v1/overview</a>: the health of their instances</li>
 <li><a href=\"/v1/me\">/v1/me</a>: who you are</li>
-<li><a href=\"/v1/audit\">/v1/audit</a>: what was done</li>
-<li><a href=\"/openapi.json\">/openapi.json</a>: the API's description</li>
+<li><a href=\"/v1/audit\">/v1/audit</a>: recent changes</li>
+<li><a href=\"/openapi.json\">/openapi.json</a>: the OpenAPI description</li>
 </ul></html>
 ";
 

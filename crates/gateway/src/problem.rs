@@ -62,7 +62,7 @@ impl Problem {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "Unavailable",
-            format!("the cluster does not answer: {error}"),
+            format!("the cluster is unreachable: {error}"),
         )
     }
 

@@ -68,7 +68,7 @@ const middleware: Middleware = {
   onError({ error }) {
     if (error instanceof DOMException && error.name === "AbortError") return;
     reportConnection("lost");
-    return new ProblemError({ title: "No connection", reason: "Offline", detail: "The server does not answer. Nothing was changed." });
+    return new ProblemError({ title: "No connection", reason: "Offline", detail: "The server is unreachable. Check the connection and try again." });
   },
 };
 

@@ -51,7 +51,7 @@ export function Activity({ target, access, seen }: { target: InstanceKey; access
           <Skeleton lines={5} />
         </div>
       )}
-      {!events.isPending && entries.length === 0 && <div className="body muted">No events and no changes yet.</div>}
+      {!events.isPending && entries.length === 0 && <div className="body muted">No events or changes yet.</div>}
       {/* Scrollable content must be reachable by keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <ul className="activity scroll-area" tabIndex={0} aria-label="Activity, newest first">
@@ -64,7 +64,7 @@ export function Activity({ target, access, seen }: { target: InstanceKey; access
               <div>
                 <p>
                   <b>{entry.revision.by || "unknown user"}</b>{" "}
-                  {entry.revision.changes.length > 0 ? entry.revision.changes.slice(0, 3).map(changeWords).join(", ") : "created it"}
+                  {entry.revision.changes.length > 0 ? entry.revision.changes.slice(0, 3).map(changeWords).join(", ") : "created the instance"}
                   {entry.revision.changes.length > 3 && <span className="muted"> and {entry.revision.changes.length - 3} more</span>}
                 </p>
                 <p className="links">
@@ -78,7 +78,7 @@ export function Activity({ target, access, seen }: { target: InstanceKey; access
                       </Link>
                       {mayRollBack && (
                         <button type="button" className="link-button" onClick={() => { setRestore(entry.revision.revision); }}>
-                          Roll back to here
+                          Roll back to this revision
                         </button>
                       )}
                     </>

@@ -2,7 +2,7 @@ import type { Change } from "../api/types";
 import { inline } from "../lib/text";
 
 /** List of changed fields, with values before and after. */
-export function Changes({ changes, empty = "No field changes." }: { changes: readonly Change[]; empty?: string }) {
+export function Changes({ changes, empty = "No changes." }: { changes: readonly Change[]; empty?: string }) {
   if (changes.length === 0) return <p className="muted">{empty}</p>;
   return (
     <dl className="changes" aria-label="Changes by field">
@@ -18,7 +18,7 @@ export function Changes({ changes, empty = "No field changes." }: { changes: rea
               </span>
             )}
             {change.op === "remove" ? <ins>removed</ins> : <ins>{inline(change.after)}</ins>}
-            {change.op === "add" && <span className="muted"> new</span>}
+            {change.op === "add" && <span className="muted"> added</span>}
           </dd>
         </div>
       ))}

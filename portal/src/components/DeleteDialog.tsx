@@ -50,7 +50,7 @@ export function DeleteDialog({ target, kindName, seen, onClose, onDone }: { targ
       {preview.error && <ProblemNote error={preview.error} />}
       {preview.data && (
         <>
-          <p>{follow.length > 0 ? `${count(follow.length, "object")} will be deleted with it:` : "No other object depends on it."}</p>
+          <p>{follow.length > 0 ? `${count(follow.length, "object")} will also be deleted:` : "No other objects will be deleted."}</p>
           {follow.length > 0 && (
             <ul className="plain-list scroll-area">
               {follow.map((ref) => (

@@ -32,7 +32,7 @@ export function Logs({ target }: { target: InstanceKey }) {
     // Scrollable text must be reachable by keyboard.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <pre className="log" tabIndex={0} aria-label="Log" ref={box}>
-      {lines.length === 0 && <span className="muted">No lines yet.</span>}
+      {lines.length === 0 && <span className="muted">No log output yet.</span>}
       {lines.map((line, i) => (
         <span key={i}>
           <span className="muted">{line.pod}</span> {line.text}

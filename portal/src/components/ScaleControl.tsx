@@ -12,7 +12,7 @@ export function ScaleControl({ current, refusal, onAsk }: { current: number | un
     <div className="scale" role="group" aria-label="Scale">
       <span className="muted">Replicas</span>
       <span className="stepper">
-        <Button icon="minus" variant="quiet" aria-label="One less" disabledReason={refusal} disabled={wanted <= 0} onClick={() => { setWanted(wanted - 1); }} />
+        <Button icon="minus" variant="quiet" aria-label="Decrease replicas" disabledReason={refusal} disabled={wanted <= 0} onClick={() => { setWanted(wanted - 1); }} />
         <input
           type="number"
           min={0}
@@ -21,7 +21,7 @@ export function ScaleControl({ current, refusal, onAsk }: { current: number | un
           disabled={refusal !== undefined}
           onChange={(change) => { setWanted(Math.max(0, Math.trunc(Number(change.target.value) || 0))); }}
         />
-        <Button icon="plus" variant="quiet" aria-label="One more" disabledReason={refusal} onClick={() => { setWanted(wanted + 1); }} />
+        <Button icon="plus" variant="quiet" aria-label="Increase replicas" disabledReason={refusal} onClick={() => { setWanted(wanted + 1); }} />
       </span>
       {changed && (
         <Button variant="primary" onClick={() => { onAsk(wanted); }}>

@@ -76,7 +76,7 @@ export function SearchPalette({ onClose }: { onClose: () => void }) {
     hits.push({ key: `new ${kind.name}`, title: `New ${kind.kind}`, detail: "Create an instance", icon: "plus", go: go(() => void navigate({ to: "/kinds/$kind/new", params: { kind: kind.name } })) });
   }
   if (matches("operator queue log")) {
-    hits.push({ key: "operator", title: "Operator", detail: "Queue, reconciles, log", icon: "operator", go: go(() => void navigate({ to: "/operator" })) });
+    hits.push({ key: "operator", title: "Operator", detail: "Queue, reconciles, logs", icon: "operator", go: go(() => void navigate({ to: "/operator" })) });
   }
   const shown = hits.slice(0, SHOWN);
   const active = Math.min(at, shown.length - 1);
@@ -134,7 +134,7 @@ export function SearchPalette({ onClose }: { onClose: () => void }) {
             <span className="muted small truncate grow">{hit.detail}</span>
           </div>
         ))}
-        {shown.length === 0 && <p className="muted palette-none">Nothing found for “{text}”.</p>}
+        {shown.length === 0 && <p className="muted palette-none">No results for “{text}”.</p>}
       </div>
     </dialog>
   );

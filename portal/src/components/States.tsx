@@ -51,25 +51,25 @@ export function ProblemNote({ error, onRetry }: { error: unknown; onRetry?: () =
 }
 
 function explain(error: unknown): { title: string; detail: string; hint?: string } {
-  if (!(error instanceof ProblemError)) return { title: "The page failed", detail: error instanceof Error ? error.message : String(error) };
+  if (!(error instanceof ProblemError)) return { title: "Something went wrong", detail: error instanceof Error ? error.message : String(error) };
   const { problem } = error;
   const detail = problem.detail;
   switch (problem.reason) {
     case "Offline":
       return { title: "No connection", detail };
     case "Forbidden":
-      return { title: "Not allowed", detail, hint: "An administrator of the cluster can grant it with a Role and a RoleBinding." };
+      return { title: "Not allowed", detail, hint: "A cluster administrator can grant access with a Role and RoleBinding." };
     case "NotFound":
-      return { title: "Not found", detail, hint: "It may have been deleted since the page was opened." };
+      return { title: "Not found", detail, hint: "It may have been deleted." };
     case "PreconditionFailed":
     case "Conflict":
-      return { title: "Changed by another user", detail, hint: "Nothing was written. Look at the current state, then try again." };
+      return { title: "Changed by another user", detail, hint: "Nothing was changed. Review the current state, then try again." };
     case "TooManyRequests":
-      return { title: "Too many requests", detail, hint: "Wait some seconds." };
+      return { title: "Too many requests", detail, hint: "Wait a few seconds and try again." };
     case "AlreadyExists":
       return { title: "Already exists", detail, hint: "Choose another name." };
     default:
-      return { title: problem.title || "The request failed", detail, ...(problem.requestId ? { hint: `Request ${problem.requestId}` } : {}) };
+      return { title: problem.title || "Request failed", detail, ...(problem.requestId ? { hint: `Request ID: ${problem.requestId}` } : {}) };
   }
 }
 
@@ -84,8 +84,8 @@ export function ProblemPage({ error, onRetry }: { error: unknown; onRetry?: () =
     <div className="panel">
       <Empty icon={forbidden ? "lock" : "search"} title={forbidden ? "Not allowed" : "Not found"}>
         <p>{error.message}</p>
-        {forbidden && <p className="muted">An administrator of the cluster can grant it with a Role and a RoleBinding.</p>}
-        {missing && <p className="muted">It may have been deleted since the page was opened.</p>}
+        {forbidden && <p className="muted">A cluster administrator can grant access with a Role and RoleBinding.</p>}
+        {missing && <p className="muted">It may have been deleted.</p>}
       </Empty>
     </div>
   );

@@ -179,7 +179,7 @@ class SteerButton extends HTMLElement {
       line.append(text);
       list.append(line);
     }
-    if (changes.length === 0) list.append("No field changes.");
+    if (changes.length === 0) list.append("No changes.");
     this.open(list, [
       ["Cancel", "", () => undefined],
       ["Continue", "go", () => this.send(false)],

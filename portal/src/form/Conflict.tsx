@@ -45,7 +45,7 @@ export function Conflict({ base, theirs, mine, onBack, onMerged }: { base: JsonO
       <header className="page-header">
         <div className="grow">
           <h1>Changed by another user</h1>
-          <p className="muted">Nothing was written. Choose what to keep where both of you changed the same field.</p>
+          <p className="muted">Nothing was saved. Choose which value to keep where both of you changed the same field.</p>
         </div>
       </header>
       <section className="panel">
@@ -54,8 +54,8 @@ export function Conflict({ base, theirs, mine, onBack, onMerged }: { base: JsonO
           <thead>
             <tr>
               <th scope="col">Field</th>
-              <th scope="col">When you opened it</th>
-              <th scope="col">In the cluster now</th>
+              <th scope="col">Original</th>
+              <th scope="col">Current</th>
               <th scope="col">Yours</th>
             </tr>
           </thead>
@@ -66,7 +66,7 @@ export function Conflict({ base, theirs, mine, onBack, onMerged }: { base: JsonO
                   {row.path}
                   {row.by === "both" && (
                     <span className="chip h-progressing">
-                      <HealthIcon status="failing" size={10} /> both
+                      <HealthIcon status="failing" size={10} /> conflict
                     </span>
                   )}
                 </th>
@@ -83,10 +83,10 @@ export function Conflict({ base, theirs, mine, onBack, onMerged }: { base: JsonO
         </table>
       </section>
       <footer className="sticky-footer">
-        <span className="grow muted small">{open > 0 ? `${count(open, "field")} to choose.` : "Your changes will be put on top of the current state."}</span>
+        <span className="grow muted small">{open > 0 ? `${count(open, "conflict")} to resolve.` : "Your changes will be applied on top of the current state."}</span>
         <Button onClick={onBack}>Back to edit</Button>
-        <Button variant="primary" disabledReason={open > 0 ? "Choose for each field that both changed." : undefined} onClick={merge}>
-          Continue with merged
+        <Button variant="primary" disabledReason={open > 0 ? "Choose a value for each conflicting field." : undefined} onClick={merge}>
+          Continue with merge
         </Button>
       </footer>
     </>
@@ -99,7 +99,7 @@ function Side({ row, side, value, chosen, onChoose }: { row: Row; side: "mine" |
     <label className="check">
       <input type="radio" name={row.path} checked={chosen === side} onChange={onChoose} />
       <span>
-        <span className="sr-only">{side === "mine" ? "Keep mine: " : "Keep the cluster's: "}</span>
+        <span className="sr-only">{side === "mine" ? "Keep mine: " : "Keep current: "}</span>
         {inline(value)}
       </span>
     </label>

@@ -113,7 +113,7 @@ export function ObjectEditor({ kind, mode, target, base: firstBase, version: fir
     });
 
   const title = mode === "create" ? `New ${kind.kind}` : `Edit ${name}`;
-  const blocked = syntax ? `The YAML has an error in line ${syntax.line}.` : mode === "create" && name === "" ? "Enter a name first." : !dirty ? "Nothing has changed yet." : undefined;
+  const blocked = syntax ? `The YAML has an error on line ${syntax.line}.` : mode === "create" && name === "" ? "Enter a name." : !dirty ? "No changes to review." : undefined;
 
   if (conflict) {
     return (
@@ -167,12 +167,12 @@ export function ObjectEditor({ kind, mode, target, base: firstBase, version: fir
       {review ? (
         <section className="panel" aria-labelledby="review">
           <header>
-            <h2 id="review">{mode === "create" ? "What will be created" : count(review.changes.length, "change")}</h2>
+            <h2 id="review">{mode === "create" ? "Preview" : count(review.changes.length, "change")}</h2>
           </header>
           <div className="body stack">
-            {mode === "edit" && <Changes changes={review.changes} empty="The cluster would change nothing." />}
+            {mode === "edit" && <Changes changes={review.changes} />}
             {review.yaml && <UnifiedDiff text={review.yaml} label="Changes as YAML" />}
-            <p className="muted small">The cluster has checked this, and has written nothing yet.</p>
+            <p className="muted small">Validated by a server-side dry run. Nothing has been saved yet.</p>
           </div>
         </section>
       ) : (
@@ -186,7 +186,7 @@ export function ObjectEditor({ kind, mode, target, base: firstBase, version: fir
                 <div className="note h-failing" role="alert">
                   <HealthIcon status="failing" />
                   <p>
-                    The YAML has an error in line {syntax.line}: {syntax.message} The form returns when it is mended.
+                    The YAML has an error on line {syntax.line}: {syntax.message}. Fix the YAML to show the form again.
                   </p>
                 </div>
               ) : (
@@ -208,7 +208,7 @@ export function ObjectEditor({ kind, mode, target, base: firstBase, version: fir
                           onChange={(change) => { fromForm({ ...object, metadata: { ...metadata, name: change.target.value } }); }}
                         />
                         <p id="object-name-help" className="field-help">
-                          Lower case letters, digits and hyphens.
+                          Lowercase letters, digits and hyphens.
                         </p>
                       </div>
                       {kind.namespaced && (
@@ -260,7 +260,7 @@ export function ObjectEditor({ kind, mode, target, base: firstBase, version: fir
           <section className="panel yaml-panel" aria-label="YAML">
             <header>
               <h2>YAML</h2>
-              <span className="muted small">in step with the form</span>
+              <span className="muted small">synced with the form</span>
             </header>
             <YamlEditor value={text} label="YAML" onChange={fromYaml} schema={kind.schema ?? undefined} problems={problems} />
           </section>

@@ -333,13 +333,13 @@ function YamlField(props: FieldProps) {
             setEdit({ text: typed, value });
             onChange(value, fieldPathId.path);
           } catch (failure) {
-            setError(failure instanceof Error ? (failure.message.split("\n")[0] ?? "") : "not valid YAML");
+            setError(failure instanceof Error ? (failure.message.split("\n")[0] ?? "").replace(/:$/, "") : "Not valid YAML");
             setEdit({ text: typed, value: formData });
           }
         }}
       />
       <p id={help} className={error ? "field-error" : "field-help"}>
-        {error || "Any YAML."}
+        {error || "Enter YAML."}
       </p>
     </>
   );

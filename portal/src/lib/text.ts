@@ -55,23 +55,28 @@ function short(value: Json | undefined): string {
   return text.length > 32 ? `${text.slice(0, 31)}…` : text;
 }
 
-const PAST_TENSE: Record<string, string> = {
-  create: "created",
-  update: "updated",
-  patch: "changed",
-  delete: "deleted",
-  scale: "scaled",
-  pause: "paused",
-  resume: "resumed",
-  rollback: "rolled back",
-  reconcile: "asked to reconcile",
-  restart: "restarted",
-  reveal: "revealed secrets of",
-  login: "signed in",
-  logout: "signed out",
+const VERBS: Record<string, { base: string; past: string }> = {
+  create: { base: "create", past: "created" },
+  update: { base: "update", past: "updated" },
+  patch: { base: "change", past: "changed" },
+  delete: { base: "delete", past: "deleted" },
+  scale: { base: "scale", past: "scaled" },
+  pause: { base: "pause", past: "paused" },
+  resume: { base: "resume", past: "resumed" },
+  rollback: { base: "roll back", past: "rolled back" },
+  reconcile: { base: "reconcile", past: "requested a reconcile of" },
+  restart: { base: "restart", past: "restarted" },
+  reveal: { base: "reveal secrets of", past: "revealed secrets of" },
+  login: { base: "sign in", past: "signed in" },
+  logout: { base: "sign out", past: "signed out" },
 };
 
-/** Returns the past tense of an action: `scaled`. */
+/** Returns the base form of an action's verb: `scale`. */
+export function baseForm(action: string): string {
+  return VERBS[action]?.base ?? `run ${action} on`;
+}
+
+/** Returns the past tense of an action's verb: `scaled`. */
 export function pastTense(action: string): string {
-  return PAST_TENSE[action] ?? `ran ${action} on`;
+  return VERBS[action]?.past ?? `ran ${action} on`;
 }

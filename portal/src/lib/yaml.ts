@@ -1,4 +1,4 @@
-import { parseDocument, stringify } from "yaml";
+import { parseDocument, stringify, type YAMLError } from "yaml";
 import type { Json, JsonObject, K8sObject } from "../api/types";
 import { compare, isObject, parsePath } from "./paths";
 
@@ -14,11 +14,17 @@ export function toYaml(value: JsonObject): string {
 export function parseYaml(text: string): Parsed {
   const document = parseDocument(text, { prettyErrors: true });
   const first = document.errors[0];
-  if (first) return { error: { message: first.message.split("\n")[0] ?? "not valid YAML", line: first.linePos?.[0].line ?? 1 } };
+  if (first) return { error: { message: syntaxMessage(first), line: first.linePos?.[0].line ?? 1 } };
   const value: unknown = document.toJS();
   if (value === null) return { object: {} };
-  if (!isObject(value)) return { error: { message: "expected a mapping of fields", line: 1 } };
+  if (!isObject(value)) return { error: { message: "Expected a mapping of fields", line: 1 } };
   return { object: value };
+}
+
+function syntaxMessage(error: YAMLError): string {
+  if (error.code === "MULTIPLE_DOCS") return "Only one document is allowed";
+  // The line is shown next to the message.
+  return (error.message.split("\n")[0] ?? "").replace(/ at line \d+, column \d+:?$/, "");
 }
 
 /** Updates the fields of `text` that differ from `next`; preserves comments and order of the others. */

@@ -92,7 +92,7 @@ function Shell({ me }: { me: Me }) {
       {connection.server === "lost" && (
         <div className="banner" role="status">
           <Icon name="offline" />
-          The server does not answer. What you see is the last known state; trying again.
+          Server unreachable. Showing the last known state; reconnecting…
         </div>
       )}
       <div className="columns">
@@ -118,7 +118,7 @@ function ThemeToggle() {
     <Button
       icon={theme === "dark" ? "sun" : "moon"}
       variant="quiet"
-      aria-label={`Use the ${next} theme`}
+      aria-label={`Switch to ${next} theme`}
       onClick={() => {
         applyTheme(next, true);
         setTheme(next);
@@ -185,7 +185,7 @@ function Sidebar({ open }: { open: boolean }) {
           {overview.data.kinds.map((kind) => (
             <KindItem key={kind.name} kind={kind} />
           ))}
-          {overview.data.kinds.length === 0 && <li className="nav-note muted small">No custom kinds are installed.</li>}
+          {overview.data.kinds.length === 0 && <li className="nav-note muted small">No custom kinds installed.</li>}
         </ul>
       ) : (
         <div className="nav-note">
@@ -217,8 +217,10 @@ function ServerLost({ onRetry }: { onRetry: () => void }) {
     <main className="login">
       <div className="panel login-card">
         <Icon name="offline" size={24} />
-        <h1>The server does not answer</h1>
-        <p className="muted">Check that `steer serve` runs and that this machine reaches it.</p>
+        <h1>Server unreachable</h1>
+        <p className="muted">
+          Check that <code>steer serve</code> is running and reachable.
+        </p>
         <Button variant="primary" icon="refresh" onClick={onRetry}>
           Try again
         </Button>

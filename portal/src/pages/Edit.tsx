@@ -57,7 +57,7 @@ export function CreatePage() {
       <div className="page">
         <div className="panel">
           <Empty icon="lock" title="Not allowed">
-            <p>{access.data.create.reason || `You may not create ${kindName}.`}</p>
+            <p>{access.data.create.reason || `You do not have permission to create ${kindName}.`}</p>
           </Empty>
         </div>
       </div>
@@ -81,11 +81,11 @@ export function CreatePage() {
           <div className="field">
             <label htmlFor="start">Start from</label>
             <select id="start" className="select" value={from ?? (kind.data.sample ? "sample" : "")} onChange={(change) => { setFrom(change.target.value === "sample" ? undefined : change.target.value); }}>
-              {kind.data.sample && <option value="sample">The sample</option>}
-              <option value="">An empty form</option>
+              {kind.data.sample && <option value="sample">Sample</option>}
+              <option value="">Empty form</option>
               {(others.data?.items ?? []).map(({ object: { metadata } }) => (
                 <option key={`${metadata.namespace ?? ""}/${metadata.name ?? ""}`} value={`${metadata.namespace ?? ""}/${metadata.name ?? ""}`}>
-                  A copy of {metadata.name}
+                  Copy of {metadata.name}
                 </option>
               ))}
             </select>
@@ -135,7 +135,7 @@ export function EditPage() {
       <div className="page">
         <div className="panel">
           <Empty icon="lock" title="Not allowed">
-            <p>{access.data.patch.reason || "You may not change this instance."}</p>
+            <p>{access.data.patch.reason || "You do not have permission to edit this instance."}</p>
           </Empty>
         </div>
       </div>

@@ -22,7 +22,7 @@ export function HistoryPage() {
   const history = useQuery(historyQuery(target));
   const [restore, setRestore] = useState<number>();
   const rollback = kind.data?.actions.find((action) => action.name === "rollback");
-  const refusal = access.data?.actions.rollback?.allowed === false ? access.data.actions.rollback.reason || "You may not roll back." : undefined;
+  const refusal = access.data?.actions.rollback?.allowed === false ? access.data.actions.rollback.reason || "You do not have permission to roll back." : undefined;
   const revisions = history.data ?? [];
   const current = revisions.find((revision) => revision.current)?.revision;
   const to = search.to ?? current ?? revisions[0]?.revision;
@@ -43,13 +43,13 @@ export function HistoryPage() {
       <header className="page-header">
         <div className="grow">
           <h1>History of {target.name}</h1>
-          <p className="muted">Each accepted change of the spec is a revision. Choose two to compare.</p>
+          <p className="muted">Each accepted change to the spec is a revision. Select two to compare.</p>
         </div>
       </header>
       {revisions.length > 0 && current === undefined && (
         <div className="note h-unknown" role="status">
           <HealthIcon status="unknown" />
-          <p>{target.name} was changed elsewhere since revision {revisions[0]?.revision}. What it is now becomes a revision with the next change made here.</p>
+          <p>{target.name} was changed elsewhere since revision {revisions[0]?.revision}. The current state is recorded as a revision on the next change made here.</p>
         </div>
       )}
       <section className="panel" aria-label="Revisions">
@@ -131,7 +131,7 @@ function Comparison({ target, from, to }: { target: Parameters<typeof compareQue
         {comparison.isPending && <Skeleton lines={4} />}
         {comparison.data && (
           <>
-            <Changes changes={comparison.data.changes} empty="The two revisions are the same." />
+            <Changes changes={comparison.data.changes} empty="The revisions are identical." />
             {comparison.data.yaml && <UnifiedDiff text={comparison.data.yaml} label="Changes as YAML" />}
           </>
         )}

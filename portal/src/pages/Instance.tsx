@@ -60,7 +60,7 @@ export function InstancePage() {
         <header>
           <h2 id="conditions">Conditions</h2>
           {status.data?.observedGeneration != null && status.data.generation != null && status.data.observedGeneration < status.data.generation && (
-            <span className="chip h-progressing">the operator has not seen the last change yet</span>
+            <span className="chip h-progressing">latest change not yet observed by the operator</span>
           )}
         </header>
         {status.data ? (
@@ -131,15 +131,15 @@ function Header({ target, kind, object, health, access }: HeaderProps) {
 
   const refusal = (action: Action): string | undefined => {
     const allowed = access?.actions[action.name];
-    return allowed && !allowed.allowed ? allowed.reason || `You may not ${action.title.toLowerCase()} this ${kind?.kind ?? "instance"}.` : undefined;
+    return allowed && !allowed.allowed ? allowed.reason || `You do not have permission to ${action.title.toLowerCase()} this ${kind?.kind ?? "instance"}.` : undefined;
   };
   const actions = kind?.actions ?? [];
   const scale = actions.find((action) => action.name === "scale");
   const inMenu = new Set(["reconcile", "rollback", "scale"]);
   const buttons = actions.filter((action) => !inMenu.has(action.name) && isRelevant(action, object));
   const reconcile = actions.find((action) => action.name === "reconcile");
-  const editDenied = access?.patch && !access.patch.allowed ? access.patch.reason || "You may not change this instance." : undefined;
-  const deleteDenied = access?.delete && !access.delete.allowed ? access.delete.reason || "You may not delete this instance." : undefined;
+  const editDenied = access?.patch && !access.patch.allowed ? access.patch.reason || "You do not have permission to edit this instance." : undefined;
+  const deleteDenied = access?.delete && !access.delete.allowed ? access.delete.reason || "You do not have permission to delete this instance." : undefined;
   const deletingNow = object?.metadata.deletionTimestamp !== undefined;
 
   return (
@@ -156,7 +156,7 @@ function Header({ target, kind, object, health, access }: HeaderProps) {
                 </span>
               )}
               {health.status !== "failing" && (health.message || health.reason) && <span className="muted">{health.message || health.reason}</span>}
-              {awaited && !arrived && <span className="chip h-progressing">{awaited.title} asked for, not done yet</span>}
+              {awaited && !arrived && <span className="chip h-progressing">{awaited.title} requested, in progress</span>}
             </>
           ) : (
             <span className="muted">&nbsp;</span>
@@ -202,7 +202,7 @@ function Header({ target, kind, object, health, access }: HeaderProps) {
                 <Icon name="history" /> History
               </Link>
               <Link to="/kinds/$kind/new" params={{ kind: target.kind }} search={{ namespace: target.namespace, copy: target.name }}>
-                <Icon name="plus" /> New from this
+                <Icon name="plus" /> Duplicate
               </Link>
               <hr />
               <button
@@ -228,7 +228,7 @@ function Header({ target, kind, object, health, access }: HeaderProps) {
           <HealthIcon status="failing" />
           <p>
             {health.reason && <b>{health.reason}: </b>}
-            {health.message || "No message is given in its status."}
+            {health.message || "The status has no message."}
           </p>
         </div>
       )}
@@ -253,7 +253,7 @@ function Header({ target, kind, object, health, access }: HeaderProps) {
           onClose={() => { setDeleting(false); }}
           onDone={() => {
             setDeleting(false);
-            notify("progressing", `Deletion of ${target.name} asked for.`);
+            notify("progressing", `Deletion of ${target.name} requested.`);
             void navigate({ to: "/kinds/$kind", params: { kind: target.kind } });
           }}
         />
@@ -311,7 +311,7 @@ function Owned({ target }: { target: InstanceKey }) {
         )
       )}
       {tree.data && tree.data.denied.length > 0 && (
-        <p className="body muted small">Not shown, because you may not list them: {tree.data.denied.join(", ")}.</p>
+        <p className="body muted small">Not shown, because you do not have permission to list them: {tree.data.denied.join(", ")}.</p>
       )}
     </section>
   );
@@ -319,11 +319,11 @@ function Owned({ target }: { target: InstanceKey }) {
 
 function Details({ target, object, access }: { target: InstanceKey; object: K8sObject | undefined; access: Access | undefined }) {
   const [view, setView] = useState<"yaml" | "log">();
-  const logDenied = access?.logs && !access.logs.allowed ? access.logs.reason || "You may not read logs." : undefined;
+  const logDenied = access?.logs && !access.logs.allowed ? access.logs.reason || "You do not have permission to read logs." : undefined;
   return (
     <section className="panel" aria-labelledby="details">
       <header>
-        <h2 id="details">YAML and log</h2>
+        <h2 id="details">YAML and logs</h2>
         <div className="segments" role="group" aria-label="Details">
           <button type="button" aria-pressed={view === "yaml"} onClick={() => { setView(view === "yaml" ? undefined : "yaml"); }}>
             YAML
@@ -331,7 +331,7 @@ function Details({ target, object, access }: { target: InstanceKey; object: K8sO
           <button type="button" aria-pressed={view === "log"} aria-disabled={logDenied !== undefined} title={logDenied} onClick={() => {
             if (logDenied === undefined) setView(view === "log" ? undefined : "log");
           }}>
-            Log
+            Logs
           </button>
         </div>
       </header>

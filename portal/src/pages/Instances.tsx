@@ -55,7 +55,7 @@ export function InstancesPage() {
 
   if (kind.error) return <ProblemPage error={kind.error} onRetry={() => void kind.refetch()} />;
   const listDenied = access.data?.list && !access.data.list.allowed ? access.data.list : undefined;
-  const createDenied = access.data?.create && !access.data.create.allowed ? access.data.create.reason || "You may not create instances." : undefined;
+  const createDenied = access.data?.create && !access.data.create.allowed ? access.data.create.reason || "You do not have permission to create instances." : undefined;
   const setSearch = (next: Partial<typeof search>): void => void navigate({ search: (before) => ({ ...before, ...next }), replace: true });
   const chosen = rows.filter((item) => selected.has(itemKey(item)));
 
@@ -117,7 +117,7 @@ export function InstancesPage() {
       {listDenied ? (
         <div className="panel">
           <Empty icon="lock" title="Not allowed">
-            <p>{listDenied.reason || `You may not list ${kindName}.`}</p>
+            <p>{listDenied.reason || `You do not have permission to list ${kindName}.`}</p>
           </Empty>
         </div>
       ) : live.synced || live.items.length > 0 ? (
@@ -136,8 +136,8 @@ export function InstancesPage() {
                 <p>{createDenied ?? `Create the first ${kind.data?.kind ?? "instance"} with the form, or apply YAML with kubectl.`}</p>
               </Empty>
             ) : (
-              <Empty icon="search" title="No instance matches">
-                <Button onClick={() => { setSearch({ q: undefined, namespace: undefined, health: undefined }); }}>Clear the filter</Button>
+              <Empty icon="search" title="No matching instances">
+                <Button onClick={() => { setSearch({ q: undefined, namespace: undefined, health: undefined }); }}>Clear filters</Button>
               </Empty>
             )
           }
@@ -169,7 +169,7 @@ function LiveMark({ state }: { state: "connecting" | "live" | "lost" }) {
   return (
     <span className={`live ${state}`} role="status">
       <span className="live-dot" aria-hidden="true" />
-      {state === "live" ? "Live" : state === "lost" ? "Reconnecting" : "Connecting"}
+      {state === "live" ? "Live" : state === "lost" ? "Reconnecting…" : "Connecting…"}
     </span>
   );
 }
@@ -373,6 +373,7 @@ function BulkBar({ kind, items, onDone }: { kind: Kind; items: Item[]; onDone: (
   const [failed, setFailed] = useState<unknown>();
   const [busy, setBusy] = useState(false);
   const simple = kind.actions.filter((action) => action.input === null);
+  const actionTitle = (name: string): string => (name === "delete" ? "Delete" : (simple.find((action) => action.name === name)?.title ?? name));
   const run = async (action: string): Promise<void> => {
     setBusy(true);
     setFailed(undefined);
@@ -382,7 +383,7 @@ function BulkBar({ kind, items, onDone }: { kind: Kind; items: Item[]; onDone: (
         if (action === "delete") await api.DELETE(INSTANCE, { params: { path } });
         else await api.POST(`${INSTANCE}/actions/{action}`, { params: { path: { ...path, action } }, body: {} });
       }
-      notify("progressing", `${action === "delete" ? "Deletion" : action} asked for ${count(items.length, "instance")}.`);
+      notify("progressing", `${action === "delete" ? "Deletion" : actionTitle(action)} requested for ${count(items.length, "instance")}.`);
       await queryClient.invalidateQueries({ queryKey: ["overview"] });
       setAsked(undefined);
       onDone();
@@ -404,17 +405,17 @@ function BulkBar({ kind, items, onDone }: { kind: Kind; items: Item[]; onDone: (
         Delete
       </Button>
       <Button small variant="quiet" onClick={onDone}>
-        Clear
+        Clear selection
       </Button>
       {asked && (
         <Dialog
-          title={`${asked === "delete" ? "Delete" : (simple.find((action) => action.name === asked)?.title ?? asked)} ${count(items.length, "instance")}?`}
+          title={`${actionTitle(asked)} ${count(items.length, "instance")}?`}
           onClose={() => { setAsked(undefined); }}
           footer={
             <>
               <Button onClick={() => { setAsked(undefined); }}>Cancel</Button>
               <Button variant={asked === "delete" ? "danger solid" : "primary"} disabled={busy} onClick={() => void run(asked)}>
-                {asked === "delete" ? "Delete" : "Continue"}
+                {actionTitle(asked)}
               </Button>
             </>
           }

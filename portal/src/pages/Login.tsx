@@ -47,7 +47,11 @@ function TokenForm() {
         onChange={(change) => { setToken(change.target.value); }}
       />
       <p id="token-help" className={problem ? "h-failing small" : "muted small"} aria-live="polite">
-        {problem || "kubectl create token NAME prints one for a service account."}
+        {problem || (
+          <>
+            Get a service account token with <code>kubectl create token NAME</code>.
+          </>
+        )}
       </p>
       <Button variant="primary" type="submit" disabled={busy || token.trim() === ""}>
         Sign in
@@ -58,8 +62,8 @@ function TokenForm() {
 
 /** Messages for the reasons why a sign-in with the provider failed. */
 const FAILURES: Record<string, string> = {
-  refused: "The sign-in was refused, or took too long. Try again.",
-  unavailable: "The sign-in service does not answer as it should. Try again, or use a token.",
+  refused: "Sign-in was denied or timed out. Try again.",
+  unavailable: "The identity provider is not responding correctly. Try again, or use a token.",
 };
 
 /** Link to sign in with the OpenID provider, if configured; the browser then returns to this page. */
@@ -80,7 +84,7 @@ function ProviderLink() {
       <a className="btn primary" href={`${data.oidc.url}?next=${encodeURIComponent(here)}`}>
         Sign in with {new URL(data.oidc.issuer).host}
       </a>
-      <p className="muted small">Or use a token of the cluster.</p>
+      <p className="muted small">Or sign in with a cluster token.</p>
     </div>
   );
 }
@@ -95,7 +99,7 @@ export function LoginPage() {
         </span>
         <h1>Sign in to Steersman</h1>
         <p className="muted">
-          Open the link that <code>steer dev</code> or <code>steer serve</code> has printed: it signs in once. Or use a token of the cluster.
+          Open the one-time link printed by <code>steer dev</code> or <code>steer serve</code>, or sign in with a cluster token.
         </p>
         <ProviderLink />
         <TokenForm />
@@ -108,7 +112,7 @@ export function LoginPage() {
 export function SessionEnded() {
   return (
     <Dialog title="Your session has ended" onClose={() => { reportSession("open"); }}>
-      <p className="muted">Sign in again to go on. With a token, what you have typed is kept.</p>
+      <p className="muted">Sign in again to continue. Unsaved input is kept if you use a token.</p>
       <ProviderLink />
       <TokenForm />
     </Dialog>

@@ -14,13 +14,15 @@ export function OperatorPage() {
       <header className="page-header">
         <div className="grow">
           <h1>Operator</h1>
-          <p className="muted">Queue, reconciles and errors, from its metrics.</p>
+          <p className="muted">Queue, reconciles and errors, from the operator metrics.</p>
         </div>
       </header>
       {none && (
         <div className="panel">
-          <Empty icon="operator" title="This server has no figures of an operator">
-            <p>Queue, reconciles and errors of an operator are on its own metrics endpoint. What it does to each instance is on the instance's page.</p>
+          <Empty icon="operator" title="No operator metrics available">
+            <p>
+              Start <code>steer serve</code> with <code>--operator-metrics</code> to show them here. Each instance's page shows its activity.
+            </p>
           </Empty>
         </div>
       )}
@@ -45,12 +47,12 @@ export function OperatorPage() {
           </header>
           {each.problem && <p className="body h-failing">{each.problem}</p>}
           <dl className="stat-grid">
-            <Stat title="Waiting in the queue" value={each.queue?.depth} />
+            <Stat title="Queue depth" value={each.queue?.depth} />
             <Stat title="Reconciles" value={each.reconciles ? each.reconciles.success + each.reconciles.error : undefined} />
             <Stat title="Errors" value={each.reconciles?.error} />
-            <Stat title="Reconciles a minute" value={each.reconciles?.perMinute ?? undefined} />
-            <Stat title="Median time" value={each.latency ? seconds(each.latency.p50) : undefined} />
-            <Stat title="99th percentile" value={each.latency ? seconds(each.latency.p99) : undefined} />
+            <Stat title="Reconciles per minute" value={each.reconciles?.perMinute ?? undefined} />
+            <Stat title="Reconcile time (p50)" value={each.latency ? seconds(each.latency.p50) : undefined} />
+            <Stat title="Reconcile time (p99)" value={each.latency ? seconds(each.latency.p99) : undefined} />
           </dl>
           {each.kinds.length > 0 && (
             <p className="body muted small">

@@ -39,7 +39,7 @@ export function OverviewPage() {
       {overview.data?.kinds.length === 0 && (
         <div className="panel">
           <Empty icon="overview" title="No custom kinds">
-            <p>Install a CustomResourceDefinition; its kind appears here at once.</p>
+            <p>Install a CustomResourceDefinition to see its kind here.</p>
           </Empty>
         </div>
       )}
@@ -78,7 +78,7 @@ function Failing({ failing }: { failing: Overview["failing"] }) {
                 <RefLink target={ref} className="strong-link" /> <span className="muted">{[ref.kindName, ref.namespace].filter(Boolean).join(" · ")}</span>
               </p>
               <p className="reason">
-                {health.message || health.reason || "No reason is given in its status."}
+                {health.message || health.reason || "The status gives no reason."}
                 {health.message && health.reason && <span className="muted"> ({health.reason})</span>}
               </p>
             </div>
