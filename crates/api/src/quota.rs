@@ -312,5 +312,36 @@ mod tests {
         {
             assert_eq!(!quota(scope).usage("pods", &pod).is_empty(), covers, "{scope}");
         }
+        for (list, name) in [("requests", "cpu"), ("limits", "memory")] {
+            let container = json!({"name": "c", "resources": {list: {name: "1"}}});
+            for containers in ["containers", "initContainers"] {
+                let pod = json!({"spec": {containers: [container]}});
+                assert!(quota("BestEffort").usage("pods", &pod).is_empty(), "{containers}: {list}");
+            }
+        }
+        let devices = json!({"name": "c", "resources": {"limits": {"example.com/gpu": "1"}}});
+        let pod = json!({"spec": {"containers": [devices]}});
+        assert!(!quota("BestEffort").usage("pods", &pod).is_empty());
+    }
+
+    #[test]
+    fn services_use_what_their_type_allocates() {
+        let hard = json!({"services": "1", "services.loadbalancers": "1", "services.nodeports": "1"});
+        let quota = Quota::read(&json!({"spec": {"hard": hard}}));
+        for (kind, allocates, balancers, ports) in [
+            ("ClusterIP", true, 0, 0),
+            ("NodePort", true, 0, 2),
+            ("LoadBalancer", true, 1, 2),
+            ("LoadBalancer", false, 1, 0),
+        ] {
+            let service = json!({"spec": {
+                "type": kind, "ports": [{"port": 1}, {"port": 2}], "allocateLoadBalancerNodePorts": allocates,
+            }});
+            assert_eq!(
+                shown(&quota.usage("services", &service)),
+                format!("services=1,services.loadbalancers={balancers},services.nodeports={ports}"),
+                "{kind}, {allocates}"
+            );
+        }
     }
 }

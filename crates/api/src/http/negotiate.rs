@@ -273,4 +273,18 @@ mod tests {
             assert_eq!(negotiate(&headers).unwrap().1, expected, "{accept}");
         }
     }
+
+    #[test]
+    fn a_single_representation_is_encoded_as_accepted() {
+        for (accept, expected) in [
+            ("application/json", Encoding::Json),
+            ("application/yaml", Encoding::Yaml),
+            ("application/vnd.kubernetes.protobuf, application/yaml", Encoding::Yaml),
+            ("application/vnd.kubernetes.protobuf", Encoding::Protobuf),
+            ("application/vnd.kubernetes.protobuf;as=Table", Encoding::Json),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]);
+            assert_eq!(Encoding::of(&headers), expected, "{accept}");
+        }
+    }
 }

@@ -145,7 +145,6 @@ impl Loader {
                 let props = name.split("Or").next().and_then(|props| self.by_name.get(props));
                 return props.map_or(Type::Any, |props| Type::Or(TypeId::Builtin(*props)));
             }
-            None if schema.get("oneOf").is_some() => return Type::Scalar(Scalar::IntOrString),
             None => {}
         }
         match (text("type"), text("format")) {
@@ -221,7 +220,6 @@ fn special(name: &str) -> Option<Type> {
     Some(match short {
         "api.resource.Quantity" => Type::Scalar(Scalar::Quantity),
         "util.intstr.IntOrString" => Type::Scalar(Scalar::IntOrString),
-        "apis.meta.v1.Time" => Type::Scalar(Scalar::Time),
         "apis.meta.v1.MicroTime" => Type::Scalar(Scalar::MicroTime),
         "runtime.RawExtension" | "apis.meta.v1.FieldsV1" => Type::Any,
         _ => return None,
@@ -241,5 +239,10 @@ mod tests {
         let Type::Struct(spec) = deployment.get(root.fields["spec"].ty) else { panic!("not a struct") };
         assert_eq!(spec.name, "DeploymentSpec");
         assert!(matches!(deployment.get(spec.fields["replicas"].ty), Type::Scalar(Scalar::Int32)));
+        let Type::Struct(metadata) = deployment.get(root.fields["metadata"].ty) else {
+            panic!("not a struct")
+        };
+        let created = metadata.fields["creationTimestamp"].ty;
+        assert!(matches!(deployment.get(created), Type::Scalar(Scalar::Time)));
     }
 }

@@ -332,6 +332,14 @@ mod tests {
     }
 
     #[test]
+    fn a_list_ends_at_its_own_bracket() {
+        assert_eq!(closing(br#"{"a":[[1],"]",2],"b":[]}"#), Some(15));
+        assert_eq!(closing(br#"["\\"]"#), Some(5));
+        assert_eq!(closing(br#"["\"]"#), None);
+        assert_eq!(closing(b"[[]"), None);
+    }
+
+    #[test]
     fn records_of_fields_are_shared_and_forgotten() {
         let records = Records::default();
         let object = |number: usize| {

@@ -24,7 +24,7 @@ fn a_length_leaves_room_for_the_records_of_fields() {
     let managers = json!([{"manager": "m", "fieldsType": "FieldsV1", "fieldsV1": fields}]);
     let object = json!({"apiVersion": "v1", "metadata": {"name": "a", "managedFields": managers}});
     let entry = store.create("things", "a", Draft::new(&object, vec![]).unwrap()).unwrap();
-    assert!(entry.size() < entry.json().len());
+    assert!((100..entry.json().len()).contains(&entry.size()));
     assert!((entry.json().len()..entry.json().len() + 48).contains(&entry.length()));
 }
 
