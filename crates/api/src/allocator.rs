@@ -106,3 +106,27 @@ impl Allocators {
         taken.ports.extend(ports);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_ports_are_taken_once_and_within_their_ranges() {
+        let allocators = Allocators::default();
+        for address in ["10.96.0.1", "10.96.255.254"] {
+            assert_eq!(allocators.take_address(address), Ok(()), "{address}");
+            assert_eq!(allocators.take_address(address), Err("provided IP is already allocated"));
+        }
+        for address in ["10.95.255.255", "10.96.0.0", "10.96.255.255", "10.97.0.1"] {
+            assert!(allocators.take_address(address).is_err(), "{address}");
+        }
+        for port in [30_000, 32_767] {
+            assert_eq!(allocators.take_port(port), Ok(()));
+            assert!(allocators.take_port(port).is_err(), "{port}");
+        }
+        for port in [29_999, 32_768] {
+            assert!(allocators.take_port(port).is_err(), "{port}");
+        }
+    }
+}
