@@ -40,7 +40,7 @@ pub(super) async fn sync_revision<K: Kind>(
     if newest.is_some_and(|newest| newest.name_any() == name) {
         return Ok(Revision { name, hash });
     }
-    // By way of text: pods are serialized to it already, and compiling another serializer of them takes seconds.
+    // Through JSON text, whose serializer exists already: instantiating another one for pods takes seconds of build time.
     let mut patch: Value =
         serde_json::from_slice(&serde_json::to_vec(template).map_err(kube::Error::SerdeError)?)
             .map_err(kube::Error::SerdeError)?;
